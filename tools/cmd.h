@@ -1,0 +1,12 @@
+/* The sub-commands of the program, one file cmd_NAME.c each.
+ *
+ * A sub-command gets its own arguments (argv[0] is its name), prints results on standard output and
+ * returns a status; the error record, if any, is printed by main once. */
+#ifndef TRIFOLD_TOOLS_CMD_H
+#define TRIFOLD_TOOLS_CMD_H
+
+#include "base/status.h"
+
+/* None yet: each joins with its own file. */
+
+#endif

@@ -1,0 +1,52 @@
+// The program's entry: finds the sub-command, runs it, prints the error and gives the exit status.
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "cmd.h"
+
+typedef struct command {
+    const char *name;
+    const char *help; // one line for --help
+    status (*run)(int argc, char **argv);
+} command;
+
+static const command commands[] = {
+    {NULL, NULL, NULL},
+};
+
+static void print_help(void)
+{
+    puts("usage: trifold SUBCOMMAND ...\n");
+    for (const command *c = commands; c->name; c++)
+        printf("  %-10s %s\n", c->name, c->help);
+    puts("\ntrifold SUBCOMMAND --help tells more; trifold --version tells the build options.");
+}
+
+static status run_command(int argc, char **argv)
+{
+    if (argc < 2)
+        return fail(STATUS_ERR_CONFIG, "no sub-command; trifold --help lists them");
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+        print_help();
+        return STATUS_OK;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        puts("trifold " TRIFOLD_VERSION);
+        return STATUS_OK;
+    }
+    for (const command *c = commands; c->name; c++)
+        if (!strcmp(argv[1], c->name))
+            return c->run(argc - 1, argv + 1);
+    return fail(STATUS_ERR_CONFIG, "unknown sub-command \"%s\"; trifold --help lists them",
+                argv[1]);
+}
+
+int main(int argc, char **argv)
+{
+    status result = run_command(argc, argv);
+    if (result != STATUS_OK && error_message()[0])
+        log_error("%s", error_message());
+    return status_exit_code(result);
+}

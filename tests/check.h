@@ -10,7 +10,16 @@
 #include <stdint.h>
 #include <cmocka.h>
 // clang-format on
-#undef fail // ours is base/status.h; use fail_msg() in tests
+
+// cmocka's fail() would hide ours (base/status.h); its fail_msg() is built on it.
+#undef fail
+#undef fail_msg
+#define fail_msg(...)                       \
+    do {                                    \
+        print_error("error: " __VA_ARGS__); \
+        print_error("\n");                  \
+        _fail(__FILE__, __LINE__);          \
+    } while (0)
 
 #include <math.h>
 #include <stdio.h>

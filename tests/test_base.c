@@ -4,6 +4,7 @@
 
 #include "base/dtype.h"
 #include "base/memory.h"
+#include "base/philox.h"
 #include "base/sizes.h"
 
 static void the_first_error_is_kept(void **state)
@@ -99,6 +100,23 @@ static void arenas_serve_small_and_large_requests(void **state)
     arena_destroy(a);
 }
 
+// The known answers published with Random123 (kat_vectors: philox4x32 10).
+static void philox_gives_the_published_answers(void **state)
+{
+    (void)state;
+    uint32_t words[4];
+    philox_block(0, 0, 0, words);
+    assert_int_equal(words[0], 0x6627e8d5u);
+    assert_int_equal(words[1], 0xe169c58du);
+    assert_int_equal(words[2], 0xbc57ac4cu);
+    assert_int_equal(words[3], 0x9b00dbd8u);
+    philox_block(UINT64_MAX, UINT64_MAX, UINT64_MAX, words);
+    assert_int_equal(words[0], 0x408f276du);
+    assert_int_equal(words[1], 0x41c83b0eu);
+    assert_int_equal(words[2], 0xa20bc7c6u);
+    assert_int_equal(words[3], 0x6d5451fdu);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -108,6 +126,7 @@ int main(void)
         cmocka_unit_test(halves_round_to_nearest_even),
         cmocka_unit_test(splits_cover_all_elements_once),
         cmocka_unit_test(sizes_do_not_wrap),
+        cmocka_unit_test(philox_gives_the_published_answers),
         cmocka_unit_test(arenas_serve_small_and_large_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

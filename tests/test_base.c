@@ -1,5 +1,6 @@
 #include "check.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/dtype.h"
@@ -15,6 +16,15 @@ static void the_first_error_is_kept(void **state)
     assert_string_equal(error_message(), "first 1");
     error_clear();
     assert_string_equal(error_message(), "");
+}
+
+static void the_system_says_why(void **state)
+{
+    (void)state;
+    errno = ENOENT;
+    assert_int_equal(fail_errno(STATUS_ERR_IO, "cannot open %s", "x"), STATUS_ERR_IO);
+    assert_string_equal(error_message(), "cannot open x: No such file or directory");
+    error_clear();
 }
 
 static void exit_codes_follow_the_contract(void **state)
@@ -121,6 +131,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_error_is_kept),
+        cmocka_unit_test(the_system_says_why),
         cmocka_unit_test(exit_codes_follow_the_contract),
         cmocka_unit_test(every_fp16_value_survives_a_round_trip),
         cmocka_unit_test(halves_round_to_nearest_even),

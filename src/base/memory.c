@@ -87,7 +87,7 @@ status arena_alloc(arena *a, size_t count, size_t size, void **out)
 
 status arena_strndup(arena *a, const char *text, size_t length, char **out)
 {
-    void *copy;
+    void *copy = NULL;
     TRY(arena_alloc(a, length + 1, 1, &copy));
     memcpy(copy, text, length);
     *out = copy;

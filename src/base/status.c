@@ -89,9 +89,8 @@ status fail_errno(status code, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (strerror_r(error, reason, sizeof reason) != 0)
-        snprintf(reason, sizeof reason, "error %d", error);
-    snprintf(whole, sizeof whole, "%s: %s", text, reason);
+    // The GNU form, which returns the text and need not use the buffer.
+    snprintf(whole, sizeof whole, "%s: %s", text, strerror_r(error, reason, sizeof reason));
     record(whole);
     return code;
 }

@@ -13,6 +13,12 @@ if(TRIFOLD_SANITIZE)
         -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
     target_link_options(trifold_options INTERFACE -fsanitize=address,undefined)
 endif()
+if(TRIFOLD_FUZZERS)
+    if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+        message(FATAL_ERROR "TRIFOLD_FUZZERS needs clang: -DCMAKE_C_COMPILER=clang")
+    endif()
+    target_compile_options(trifold_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 
 # trifold_module(NAME SOURCES a.c b.c DEPENDS base data EXTERNAL PkgConfig::yaml)
 # One static library `trifold_NAME`; DEPENDS are modules to its left in the order of layers

@@ -112,8 +112,16 @@ status config_dump(const config *c, char **out)
 
 // --- help and documentation ---
 
+// A bar would end the cell of a table.
+static void print_cell(const char *text, FILE *out)
+{
+    for (; *text; text++)
+        fputs(*text == '|' ? "\\|" : (char[]){*text, '\0'}, out);
+}
+
 static void print_type(const setting *s, const char *separator, FILE *out)
 {
+    bool cell = separator[0] == ',';
     static const char *const names[] = {
         [SETTING_BOOL] = "bool",
         [SETTING_INT] = "int",
@@ -134,10 +142,11 @@ static void print_type(const setting *s, const char *separator, FILE *out)
     for (const setting_choice *choice = s->choices; choice->name; choice++) {
         if (choice->refusal)
             continue;
-        // A bar would end the cell of a table.
         fputs(between, out);
-        for (const char *p = choice->name; *p; p++)
-            fputs(*p == '|' && separator[0] == ',' ? "\\|" : (char[]){*p, '\0'}, out);
+        if (cell)
+            print_cell(choice->name, out);
+        else
+            fputs(choice->name, out);
         between = separator;
     }
 }
@@ -202,8 +211,9 @@ static void print_section(const setting *first, const setting *end, FILE *out)
         print_type(s, ", ", out);
         if (s->range)
             fprintf(out, ", %s", s->range->text);
-        fprintf(out, " | %s%s%s | %s |\n", s->fallback ? "`" : "", s->fallback ? s->fallback : "",
-                s->fallback ? "`" : "", s->help);
+        fputs(" | ", out);
+        print_cell(s->fallback ? s->fallback : "", out);
+        fprintf(out, " | %s |\n", s->help);
     }
 }
 

@@ -121,6 +121,7 @@ static void unknown_keys_name_the_place_and_the_nearest_key(void **state)
         {"{hiden-size: 4}", "toy.yml:1:2", "hidden_size"},
         {"betas: [0.9, 0.95]", "toy.yml:1:1", "optimizer.params.betas"},
         {"optimizer: {train_iters: 3}", "toy.yml:1:13", "train_iters"},
+        {"comms_logger: {enabled: true, verbos: true}", "toy.yml:1:31", "comms_logger.verbose"},
         {"deepspeed_extra_args: {coms_logger: {}}", "toy.yml:1:24",
          "deepspeed_extra_args.comms_logger"},
     };
@@ -352,6 +353,22 @@ static void oddities_of_shipped_files_are_read(void **state)
     config_destroy(c);
 }
 
+static void a_model_and_its_paths_merge(void **state)
+{
+    (void)state;
+    config *c = new_config();
+    assert_ok(load(c, "model.yml", TOY "deepspeed_extra_args: {comms_logger: {enabled: true}}\n"));
+    assert_ok(load(c, "paths.yml",
+                   "{\"data_path\": \"text_document\", \"save\": \"x\",\n"
+                   " \"checkpoint-factor\": 5, \"use_comet\": True}"));
+    assert_ok(config_resolve(c, 1));
+    assert_string_equal(c->data_path, "text_document");
+    assert_int_equal(c->num_layers, 4);
+    assert_string_equal(config_remark(c, 0), "these keys have no effect here: use_comet, "
+                                             "deepspeed_extra_args.comms_logger.enabled");
+    config_destroy(c);
+}
+
 static void json_is_yaml(void **state)
 {
     (void)state;
@@ -392,6 +409,7 @@ int main(void)
         cmocka_unit_test(texts_and_choices_are_checked),
         cmocka_unit_test(broken_yaml_names_the_place),
         cmocka_unit_test(oddities_of_shipped_files_are_read),
+        cmocka_unit_test(a_model_and_its_paths_merge),
         cmocka_unit_test(json_is_yaml),
         cmocka_unit_test(a_file_that_cannot_be_read_is_named),
     };

@@ -149,6 +149,7 @@ static void models_that_cannot_be_split_name_the_sizes_that_would_do(void **stat
         4,
         "toy.yml:7:1: num_attention_heads 6 is no multiple of model_parallel_size 4; "
         "this model can be split into 1, 2, 3, 6");
+    set_resolve_fails("num_attention_heads=6", 1, "hidden_size 64 is no multiple");
     resolve_fails(TOY "intermediate_size: 50\nmodel_parallel_size: 4\n", 4,
                   "intermediate_size 50 is no multiple of model_parallel_size 4; this model can "
                   "be split into 1, 2");
@@ -243,6 +244,8 @@ static void the_width_of_the_mlp_follows_gpt_neox(void **state)
     resolve_fails(TOY "intermediate_size: 101\n", 1,
                   "first matrix would be 102 wide and its second 101");
     resolve_fails(TOY "intermediate_size: 100\nexpansion_factor: 2.5\n", 1, "give one of the two");
+    resolve_fails(TOY "intermediate_size: 2000000000\nmlp_multiple_of: 1073741824\n", 1,
+                  "rounds to 2147483648");
     resolve_fails(TOY "expansion_factor: 1e-3\n", 1, "the width of the MLP would be 0");
     resolve_fails(TOY "expansion_factor: 1e300\n", 1, "it must be 1 to 2147483647");
 }

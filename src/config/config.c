@@ -24,8 +24,10 @@ status config_create(config **out)
     TRY_OUT(result,
             arena_alloc(c->book->memory, config_setting_count, sizeof(config_origin), &memory));
     c->book->origins = memory;
+    // Maps take what they hold along.
     for (size_t i = 0; i < config_setting_count; i++)
-        TRY_OUT(result, config_setting_reset(c, &config_settings[i]));
+        if (!strchr(config_settings[i].name, '.'))
+            TRY_OUT(result, config_setting_reset(c, &config_settings[i]));
     *out = c;
     c = NULL;
 out:

@@ -32,7 +32,7 @@ static status grid_misfit(const config *c, long long world, long long pp, long l
                        world, pp, mp, unit, reason, unit, 2 * unit, 3 * unit);
 }
 
-// The sizes that divide heads and the width of the MLP, up to the first dozen.
+// The sizes that divide the heads and, where it is known, the width of the MLP; the first dozen.
 static const char *legal_tensor_sizes(const config *c, char *text, size_t bytes)
 {
     text[0] = '\0';
@@ -44,25 +44,16 @@ static const char *legal_tensor_sizes(const config *c, char *text, size_t bytes)
     return text;
 }
 
-static status check_tensor_split(const config *c)
+status config_check_tensor_split(const config *c, const char *key, int64_t value)
 {
     char legal[256];
-    const struct {
-        const char *key;
-        int64_t value;
-    } parts[] = {
-        {"num_attention_heads", c->num_attention_heads},
-        {"intermediate_size", c->intermediate_size},
-    };
-    for (size_t i = 0; i < 2; i++)
-        if (parts[i].value % c->model_parallel_size != 0)
-            return config_fail(c, "model_parallel_size",
-                               "%s %lld is no multiple of model_parallel_size %lld; this model "
-                               "can be split into %s",
-                               parts[i].key, (long long)parts[i].value,
-                               (long long)c->model_parallel_size,
-                               legal_tensor_sizes(c, legal, sizeof legal));
-    return STATUS_OK;
+    if (value % c->model_parallel_size == 0)
+        return STATUS_OK;
+    return config_fail(c, "model_parallel_size",
+                       "%s %lld is no multiple of model_parallel_size %lld; this model can be "
+                       "split into %s",
+                       key, (long long)value, (long long)c->model_parallel_size,
+                       legal_tensor_sizes(c, legal, sizeof legal));
 }
 
 status config_derive_grid(config *c, int world_size)
@@ -76,7 +67,7 @@ status config_derive_grid(config *c, int world_size)
         return fail(STATUS_ERR_CONFIG, "world size %d; a job has at least one rank", world_size);
     if (world_size % (pp * mp) != 0)
         return grid_misfit(c, world_size, pp, mp);
-    TRY(check_tensor_split(c));
+    TRY(config_check_tensor_split(c, "num_attention_heads", c->num_attention_heads));
     if (c->num_layers < pp)
         return config_fail(c, "pipe_parallel_size",
                            "pipe_parallel_size %lld is more than num_layers %lld; each stage "

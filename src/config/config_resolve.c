@@ -143,6 +143,9 @@ static status round_width(const config *c, const char *key, double wide, int64_t
                            "mlp_multiple_of %lld the width must be a multiple of %lld, so %lld",
                            (long long)linear1, (long long)linear2, (long long)k, (long long)(2 * k),
                            (long long)linear1);
+    if (linear1 > INT32_MAX)
+        return config_fail(c, key, "the width of the MLP rounds to %lld; at most 2147483647",
+                           (long long)linear1);
     *width = linear1;
     return STATUS_OK;
 }
@@ -224,7 +227,8 @@ static status resolve_model(config *c)
                            (long long)c->max_position_embeddings, (long long)c->seq_length);
     TRY(check_heads(c));
     TRY(check_attention(c));
-    return resolve_width(c);
+    TRY(resolve_width(c));
+    return config_check_tensor_split(c, "intermediate_size", c->intermediate_size);
 }
 
 static status resolve_schedule(config *c)
@@ -269,7 +273,7 @@ static status note_ignored(config *c)
     memcpy(text, opening, used);
     for (size_t i = 0; i < config_setting_count; i++) {
         const setting *s = &config_settings[i];
-        if (s->stance != STANCE_IGNORED || !config_is_set(c, s->name))
+        if (s->stance != STANCE_IGNORED || s->kind == SETTING_MAP || !config_is_set(c, s->name))
             continue;
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", c->book->ignored ? ", " : "",
                                  s->name);
@@ -285,8 +289,8 @@ status config_resolve(config *c, int world_size)
     TRY(check_refusals(c));
     TRY(check_required(c));
     TRY(resolve_precision(c));
-    TRY(resolve_model(c));
     TRY(config_derive_grid(c, world_size));
+    TRY(resolve_model(c));
     TRY(config_derive_batch(c));
     TRY(resolve_schedule(c));
     TRY(config_check_data(c));

@@ -201,8 +201,13 @@ status config_check_data(const config *c);
 status config_check_saving(const config *c);
 status config_check_compression(const config *c);
 
-/* Find data_parallel_size and check what the grid must divide; then derive the batch sizes. */
+/* Find data_parallel_size; heads and layers must suffice for the grid. */
 status config_derive_grid(config *c, int world_size);
+
+/* Whether tensor ranks can share out `value`, which is called `key`. */
+status config_check_tensor_split(const config *c, const char *key, int64_t value);
+
+/* The batch sizes from those given. */
 status config_derive_batch(config *c);
 
 #endif

@@ -227,6 +227,16 @@ static const setting_choice casts[] = {
     CODEC_ROW(dimension, embeddings, true), \
     CODEC_ROW(dimension, optimizer_states, true)
 
+// DeepSpeed's log of its collectives.
+#define COMMS_LOGGER(key) \
+    IGNORED(key, MAP, TRAFFIC), \
+    IGNORED(key ".enabled", BOOL, TRAFFIC), \
+    IGNORED(key ".verbose", BOOL, TRAFFIC), \
+    IGNORED(key ".prof_all", BOOL, TRAFFIC), \
+    IGNORED(key ".prof_ops", STRINGS, TRAFFIC), \
+    IGNORED(key ".debug", BOOL, TRAFFIC)
+
+#define TRAFFIC "traffic is always reported"
 #define LAUNCHER "belongs to GPT-NeoX's launcher; mpirun starts the ranks here"
 #define TRACKER "belongs to an outside experiment tracker"
 #define KERNEL "chooses a kernel of the same mathematics"
@@ -522,7 +532,7 @@ IGNORED("memory_profiling", BOOL, "belongs to PyTorch's profiler"),
 IGNORED("memory_profiling_path", STRING, "belongs to PyTorch's profiler"),
 IGNORED("dump_state", BOOL, NO_OUTSIDE),
 IGNORED("flops_profiler", ANY, NO_OUTSIDE),
-IGNORED("comms_logger", ANY, "traffic is always reported"),
+COMMS_LOGGER("comms_logger"),
 IGNORED("tensorboard", ANY, NO_OUTSIDE),
 IGNORED("csv_monitor", ANY, NO_OUTSIDE),
 IGNORED("wandb", ANY, TRACKER),
@@ -573,7 +583,7 @@ IGNORED("no_ssh_check", BOOL, LAUNCHER),
 IGNORED("comment", STRING, LAUNCHER),
 IGNORED("account", STRING, LAUNCHER),
 MAP("deepspeed_extra_args", "DeepSpeed's own settings; only a log of its collectives is known"),
-IGNORED("deepspeed_extra_args.comms_logger", ANY, "traffic is always reported"),
+COMMS_LOGGER("deepspeed_extra_args.comms_logger"),
 REFUSED("autotuning", NULL, NO_OUTSIDE),
 REFUSED("data_efficiency", NULL, NO_OUTSIDE),
 REFUSED("elasticity", NULL, NO_OUTSIDE),

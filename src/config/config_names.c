@@ -74,12 +74,11 @@ static unsigned edit_distance(const char *a, const char *b)
     return rows[i % 3][n];
 }
 
-static const char *nearest_sibling(const char *path)
+// The first nearest name of the same map within `least` edits.
+static const char *nearest_sibling(const char *path, unsigned least)
 {
     size_t parent = parent_length(path);
     const char *name = path + parent;
-    unsigned limit = (unsigned)strlen(name) / 3;
-    unsigned least = limit < 2 ? 2 : limit;
     const char *best = NULL;
     for (size_t i = 0; i < config_setting_count; i++) {
         const setting *s = &config_settings[i];
@@ -112,8 +111,11 @@ static const char *namesake(const char *path)
 
 const char *config_setting_nearest(const char *path)
 {
-    const char *found = namesake(path);
-    return found ? found : nearest_sibling(path);
+    unsigned far = (unsigned)strlen(path + parent_length(path)) / 3;
+    const char *found = nearest_sibling(path, 1);
+    if (!found)
+        found = namesake(path);
+    return found ? found : nearest_sibling(path, far < 2 ? 2 : far);
 }
 
 const char *config_quote(char out[CONFIG_QUOTE_MAX], const char *text, size_t length)

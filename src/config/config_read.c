@@ -1,7 +1,6 @@
 // Walking a YAML map along the table: which setting each key is, who set it before, what it holds.
 #include "config/config_schema.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

@@ -35,7 +35,8 @@ static void a_run_needs_its_keys(void **state)
     set_resolve_fails("train_epochs=2", 1, "train_epochs and train_iters are both given");
     set_resolve_fails("max_position_embeddings=31", 1,
                       "max_position_embeddings 31 is less than seq_length 32");
-    set_resolve_fails("min_lr=0.01", 1, "min_lr 0.01 is greater than optimizer.params.lr 0.001");
+    set_resolve_fails("min_lr=0.0011", 1,
+                      "min_lr 0.0011 is greater than optimizer.params.lr 0.001");
     set_resolve_fails("optimizer.params.betas=[0.9]", 1, "betas has 1 numbers; Adam has two");
 }
 
@@ -420,6 +421,7 @@ static void the_schedule_has_a_length(void **state)
     config *c = resolved(TOY, 1);
     assert_int_equal(c->lr_decay_iters, 20);
     config_destroy(c);
+    config_destroy(resolved(TOY "min_lr: 0.001\n", 1));
     c = resolved(TOY "lr_decay_fraction: 0.55\n", 1);
     assert_int_equal(c->lr_decay_iters, 11);
     config_destroy(c);

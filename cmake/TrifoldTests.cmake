@@ -2,7 +2,10 @@
 
 pkg_check_modules(cmocka REQUIRED IMPORTED_TARGET cmocka)
 
-set(TRIFOLD_MPI_ENVIRONMENT
+# Threads that wait must not spin: tests share their cores.
+set(TRIFOLD_TEST_ENVIRONMENT OMP_WAIT_POLICY=passive)
+
+set(TRIFOLD_MPI_ENVIRONMENT ${TRIFOLD_TEST_ENVIRONMENT}
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_base_warn_component_unused=0
     OMPI_MCA_btl_vader_single_copy_mechanism=none
@@ -31,7 +34,8 @@ function(add_unit_test name)
     endforeach()
     if(NOT ARG_RANKS)
         add_test(NAME ${name} COMMAND test_${name})
-        set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "unit;${ARG_LABELS}")
+        set_tests_properties(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "unit;${ARG_LABELS}"
+            ENVIRONMENT "${TRIFOLD_TEST_ENVIRONMENT}")
         return()
     endif()
     foreach(ranks IN LISTS ARG_RANKS)

@@ -30,7 +30,7 @@ typedef struct device_options {
     const char *backend; /* "cpu" */
     int threads;         /* CPU threads of this process; 0 = cores available / ranks on the host */
     int local_ranks;     /* ranks that share this host, >= 1 */
-    int local_rank;      /* which of them this is */
+    const char *isa;     /* instruction set of the CPU kernels; NULL = the best there is */
 } device_options;
 
 status device_create(const device_options *options, device **out);

@@ -1,0 +1,252 @@
+/* Vectors of fp32 as wide as the variant's registers, with the functions that kernels need.
+ *
+ * Only GCC's vector extensions, which clang has too: no intrinsics, so the same text serves every
+ * instruction set. The variants are compiled with -ffp-contract=fast: a * b + c is one fused
+ * operation where the processor has it. Functions that take a dtype expect a constant and become
+ * one branch of their switch. */
+#ifndef TRIFOLD_DEVICE_CPU_SIMD_H
+#define TRIFOLD_DEVICE_CPU_SIMD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/dtype.h"
+
+#if defined(__AVX512F__)
+#define VF_LANES 16
+#elif defined(__AVX2__)
+#define VF_LANES 8
+#else
+#define VF_LANES 4
+#endif
+
+#define VF_INLINE static inline __attribute__((always_inline))
+
+typedef float vf __attribute__((vector_size(VF_LANES * 4)));
+typedef int32_t vi __attribute__((vector_size(VF_LANES * 4)));
+typedef uint32_t vu __attribute__((vector_size(VF_LANES * 4)));
+typedef uint16_t vh __attribute__((vector_size(VF_LANES * 2)));
+typedef float vf_unaligned __attribute__((vector_size(VF_LANES * 4), aligned(1), may_alias));
+typedef uint16_t vh_unaligned __attribute__((vector_size(VF_LANES * 2), aligned(1), may_alias));
+
+VF_INLINE vf vf_set(float x)
+{
+    return x - (vf){0};
+}
+
+VF_INLINE vf vf_bits(vu bits)
+{
+    return (vf)bits;
+}
+
+VF_INLINE vf vf_select(vi mask, vf yes, vf no)
+{
+    return (vf)(((vi)yes & mask) | ((vi)no & ~mask));
+}
+
+VF_INLINE vf vf_max(vf a, vf b)
+{
+    return vf_select(a > b, a, b);
+}
+
+VF_INLINE vf vf_min(vf a, vf b)
+{
+    return vf_select(a < b, a, b);
+}
+
+VF_INLINE vf vf_abs(vf a)
+{
+    return (vf)((vi)a & 0x7fffffff);
+}
+
+VF_INLINE float vf_sum(vf a)
+{
+    float sum = 0;
+    for (int i = 0; i < VF_LANES; i++)
+        sum += a[i];
+    return sum;
+}
+
+VF_INLINE float vf_max_lane(vf a)
+{
+    float most = a[0];
+    for (int i = 1; i < VF_LANES; i++)
+        most = a[i] > most ? a[i] : most;
+    return most;
+}
+
+/* ---- Loads and stores of VF_LANES elements of any float type, from element `i` on ---- */
+
+VF_INLINE vf vf_load_f32(const float *p)
+{
+    return *(const vf_unaligned *)p;
+}
+
+VF_INLINE void vf_store_f32(float *p, vf v)
+{
+    *(vf_unaligned *)p = v;
+}
+
+VF_INLINE vf vf_from_bf16(vh half)
+{
+    return (vf)(__builtin_convertvector(half, vu) << 16);
+}
+
+// Round to nearest even; a NaN keeps its top bits and becomes quiet.
+VF_INLINE vh vf_to_bf16(vf v)
+{
+    const vu bits = (vu)v;
+    const vu rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    const vu quiet = (bits >> 16) | 0x40;
+    const vu is_nan = (vu)(v != v);
+    return __builtin_convertvector((quiet & is_nan) | (rounded & ~is_nan), vh);
+}
+
+// Exact: exponent and mantissa move into place, a product with a power of two mends the exponent
+// (also of subnormals), infinities and NaN are set apart.
+VF_INLINE vf vf_from_f16(vh half)
+{
+    const vu wide = __builtin_convertvector(half, vu);
+    const vu magnitude = (wide & 0x7fff) << 13;
+    const vf scaled = (vf)magnitude * 0x1p112f;
+    const vu special = (vu)(magnitude >= (0x7c00u << 13)) & (magnitude | 0x7f800000);
+    const vu is_special = (vu)(magnitude >= (0x7c00u << 13));
+    return (vf)(((wide & 0x8000) << 16) | special | ((vu)scaled & ~is_special));
+}
+
+// Round to nearest even, as f32_to_f16().
+VF_INLINE vh vf_to_f16(vf v)
+{
+    const vu bits = (vu)v;
+    const vu sign = (bits >> 16) & 0x8000;
+    const vu magnitude = bits & 0x7fffffff;
+    const vu normal = (magnitude + 0xfff + ((magnitude >> 13) & 1) - 0x38000000) >> 13;
+    const vu small = (vu)((vf)magnitude + 0.5f) - 0x3f000000;
+    const vu quiet = 0x7e00 | ((magnitude >> 13) & 0x3ff);
+    const vu is_small = (vu)(magnitude < 0x38800000);
+    const vu is_huge = (vu)(magnitude >= 0x477ff000);
+    const vu is_nan = (vu)(magnitude > 0x7f800000);
+    vu result = (small & is_small) | (normal & ~is_small);
+    result = (result & ~is_huge) | (0x7c00 & is_huge);
+    result = (result & ~is_nan) | (quiet & is_nan);
+    return __builtin_convertvector(result | sign, vh);
+}
+
+VF_INLINE vf vf_load(const void *p, size_t i, dtype type)
+{
+    if (type == DTYPE_F32)
+        return vf_load_f32((const float *)p + i);
+    const vh half = *(const vh_unaligned *)((const uint16_t *)p + i);
+    return type == DTYPE_BF16 ? vf_from_bf16(half) : vf_from_f16(half);
+}
+
+VF_INLINE void vf_store(void *p, size_t i, vf v, dtype type)
+{
+    if (type == DTYPE_F32)
+        vf_store_f32((float *)p + i, v);
+    else
+        *(vh_unaligned *)((uint16_t *)p + i) = type == DTYPE_BF16 ? vf_to_bf16(v) : vf_to_f16(v);
+}
+
+/* The same for the last `n` < VF_LANES elements of a row; the other lanes are zero. */
+VF_INLINE vf vf_load_part(const void *p, size_t i, size_t n, dtype type)
+{
+    float buffer[VF_LANES] = {0};
+    const size_t size = type == DTYPE_F32 ? 4 : 2;
+    memcpy(buffer, (const unsigned char *)p + i * size, n * size);
+    return vf_load(buffer, 0, type);
+}
+
+VF_INLINE void vf_store_part(void *p, size_t i, size_t n, vf v, dtype type)
+{
+    float buffer[VF_LANES];
+    const size_t size = type == DTYPE_F32 ? 4 : 2;
+    vf_store(buffer, 0, v, type);
+    memcpy((unsigned char *)p + i * size, buffer, n * size);
+}
+
+/* Elements [i, i + VF_LANES) of `count`, whole or the last part. */
+VF_INLINE vf vf_load_upto(const void *p, size_t i, size_t count, dtype type)
+{
+    return i + VF_LANES <= count ? vf_load(p, i, type) : vf_load_part(p, i, count - i, type);
+}
+
+VF_INLINE void vf_store_upto(void *p, size_t i, size_t count, vf v, dtype type)
+{
+    if (i + VF_LANES <= count)
+        vf_store(p, i, v, type);
+    else
+        vf_store_part(p, i, count - i, v, type);
+}
+
+/* sums[i..] = v, or += v where `add`, up to element `count`. */
+VF_INLINE void vf_accumulate(float *sums, size_t i, size_t count, vf v, bool add)
+{
+    if (add)
+        v += vf_load_upto(sums, i, count, DTYPE_F32);
+    vf_store_upto(sums, i, count, v, DTYPE_F32);
+}
+
+/* Run `call` with the constant `T_` in place of the model's type `type_`. */
+#define CPU_BY_TYPE(type_, T_, call)        \
+    do {                                    \
+        if ((type_) == DTYPE_F32) {         \
+            const dtype T_ = DTYPE_F32;     \
+            call;                           \
+        } else if ((type_) == DTYPE_BF16) { \
+            const dtype T_ = DTYPE_BF16;    \
+            call;                           \
+        } else {                            \
+            const dtype T_ = DTYPE_F16;     \
+            call;                           \
+        }                                   \
+    } while (0)
+
+/* ---- Functions ---- */
+
+/* e^x within 1.5 ulp; 0 below -87.3, infinity above 88.7, NaN stays. x = n ln 2 + r, e^r by a
+ * polynomial (Chebyshev fit on |r| <= ln 2 / 2), times 2^n in two factors, which reach the ends. */
+VF_INLINE vf vf_exp(vf x)
+{
+    const vf bounded =
+        vf_select(x < -88.0f, vf_set(-88.0f), vf_select(x > 89.0f, vf_set(89.0f), x));
+    const vf magic = vf_set(0x1.8p23f); // adding it rounds to an integer
+    const vf shifted = bounded * 1.44269504f + magic;
+    const vf n = shifted - magic;
+    const vf r = bounded - n * 0.693359375f + n * 2.12194440e-4f;
+    vf p = vf_set(0.00019899275503121316f);
+    p = p * r + 0.0013933643931522965f;
+    p = p * r + 0.0083332983776927f;
+    p = p * r + 0.04166646674275398f;
+    p = p * r + 0.1666666716337204f;
+    p = p * r + 0.5f;
+    p = p * r * r + r + 1.0f;
+    const vi half = ((vi)shifted - (vi)magic) >> 1;
+    const vi rest = ((vi)shifted - (vi)magic) - half;
+    const vf value = p * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
+    return vf_select(x < -87.3f, vf_set(0), vf_select(x != x, x, value));
+}
+
+/* The standard normal distribution function of x, and e^(-x^2/2). With a = |x| / sqrt 2,
+ * erfc(a) = e^(-a^2) t R(t), t = 1 / (1 + 0.4 a), R by a Chebyshev fit of relative error 6e-8. */
+VF_INLINE vf vf_normal_cdf(vf x, vf *gauss)
+{
+    const vf a = vf_abs(x) * 0.70710678f;
+    const vf t = 1.0f / (a * 0.4f + 1.0f);
+    vf r = vf_set(0x1.4575dap-5f);
+    r = r * t - 0x1.0fd48ap-3f;
+    r = r * t + 0x1.1611b4p-4f;
+    r = r * t + 0x1.b5ee98p-4f;
+    r = r * t + 0x1.0f5a1cp-4f;
+    r = r * t + 0x1.9842f4p-3f;
+    r = r * t + 0x1.9a3ad8p-3f;
+    r = r * t + 0x1.d03a2cp-3f;
+    r = r * t + 0x1.ce11eep-3f;
+    *gauss = vf_exp(x * x * -0.5f);
+    const vf tail = 0.5f * r * t * *gauss;
+    return vf_select(x > 0.0f, 1.0f - tail, tail);
+}
+
+#endif

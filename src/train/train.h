@@ -1,0 +1,21 @@
+/* A training run: from a resolved configuration to a trained model.
+ *
+ * All ranks of the job call train_run() together with equal configurations. Progress goes to
+ * standard error on rank 0, scalars to the log folder, weights to the save folder. */
+#ifndef TRIFOLD_TRAIN_TRAIN_H
+#define TRIFOLD_TRAIN_TRAIN_H
+
+#include <stdbool.h>
+
+#include "comm/comm.h"
+#include "config/config.h"
+
+typedef struct train_options {
+    const char *device; /* "cpu" */
+    bool dry_run;       /* check everything, describe the run, stop */
+} train_options;
+
+/* STATUS_INTERRUPTED where a signal stopped the run after its checkpoint was saved. */
+status train_run(const config *c, comm *cm, const train_options *options);
+
+#endif

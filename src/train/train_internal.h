@@ -1,0 +1,124 @@
+/* Inside a training run: its parts, and what they do in turn. */
+#ifndef TRIFOLD_TRAIN_TRAIN_INTERNAL_H
+#define TRIFOLD_TRAIN_TRAIN_INTERNAL_H
+
+#include <stdint.h>
+
+#include "checkpoint/checkpoint.h"
+#include "comm/comm.h"
+#include "data/dataset.h"
+#include "model/model.h"
+#include "parallel/grid.h"
+#include "train/metrics.h"
+#include "train/run_plan.h"
+#include "train/train.h"
+#include "zero/grad_buckets.h"
+#include "zero/optimizer.h"
+
+/* The parts of the data, in the order of `split`. */
+typedef enum data_part {
+    PART_TRAIN,
+    PART_VALID,
+    PART_TEST,
+    PART_COUNT,
+} data_part;
+
+/* Micro-batches on the host and on the device: g of them, B samples of T tokens, R = B T rows. */
+typedef struct batch_buffers {
+    int32_t *samples;  /* (g, B, T+1): tokens of an iteration's micro-batches on this rank */
+    uint8_t *mask;     /* (g, B, T): 1 where the loss counts */
+    int32_t *rows;     /* (R): staging of one micro-batch's inputs or labels */
+    float *scale;      /* (R): staging of the loss weights */
+    float *losses;     /* (g, R) */
+    int32_t *d_tokens; /* device: (B, T) */
+    int32_t *d_labels; /* device: (B, T) */
+    float *d_scale;    /* device: (R) */
+    float *d_losses;   /* device: (g, R) */
+} batch_buffers;
+
+/* What every rank tells all others: once an iteration, once an evaluation. */
+typedef struct rank_report {
+    double loss_sum; /* over this rank's counted tokens */
+    int64_t counted; /* tokens of this rank whose loss counts */
+    int64_t signal;  /* that asked this rank to stop, or 0 */
+} rank_report;
+
+typedef struct train_state {
+    const config *config;
+    comm *comm;
+    grid *grid;
+    run_plan plan;
+    int32_t eod; /* -1: none */
+    device *device;
+    device_stream *stream;
+    tensor_table table;
+    optimizer *optimizer;
+    model *model;
+    float *grads; /* device: flat, by the table */
+    grad_buckets *buckets;
+    dataset *parts[PART_COUNT]; /* NULL where there is none */
+    batch_buffers batch;
+    rank_report *reports;  /* a rank each */
+    size_t *report_counts; /* bytes of each, for the all-gather */
+    metrics *metrics;      /* rank 0 */
+    loss_scaler scaler;
+    int64_t iteration; /* finished */
+    int64_t updates;   /* of the optimizer */
+    int64_t skipped;
+    int64_t loaded;   /* the iteration that a checkpoint gave; 0 without one */
+    double last_loss; /* of the last finished iteration; NaN before */
+} train_state;
+
+/* ---- train_setup.c ---- */
+
+/* The true vocabulary and the end-of-document token: of the tokenizer, of vocab-size, or of the
+ * checkpoint to load. */
+status train_vocabulary(const config *c, size_t *vocab, int32_t *eod);
+
+/* Open, allocate, initialise or load: everything before the first iteration. Collective. */
+status train_setup(train_state *t, const train_options *options);
+void train_teardown(train_state *t);
+
+/* ---- train_describe.c ---- */
+
+/* What runs where and how large it is, as lines for people, before anything is allocated. */
+status train_describe(const train_state *t, const train_options *options);
+
+/* ---- train_iteration.c ---- */
+
+/* One optimizer step over the global batch, reported. *signal is what some rank was sent, or 0. */
+status train_iteration(train_state *t, int *signal);
+
+/* The mean loss over eval-iters global batches of a part, reported; nothing where there is none. */
+status train_evaluate(train_state *t, data_part part);
+
+/* ---- train_resume.c ---- */
+
+/* Save the state of the finished iteration. Collective; all ranks agree on the outcome. */
+status train_save(train_state *t);
+
+/* Load what `load` names, if anything; else draw the initial weights. */
+status train_load(train_state *t);
+
+/* ---- batch.c ---- */
+
+status batch_create(train_state *t);
+void batch_destroy(train_state *t);
+
+/* Read this rank's samples of iteration `iteration` of a part; *counted tokens have a loss. */
+status batch_read(train_state *t, data_part part, int64_t iteration, int64_t *counted);
+
+/* Bring micro-batch `k` of what was read to the device; a counted row's loss weighs `scale`. */
+status batch_upload(train_state *t, int64_t k, float scale);
+
+/* Micro-batch `k` as the model takes it, once uploaded. */
+model_batch batch_view(const train_state *t, int64_t k);
+
+/* The sum of the counted losses of all micro-batches that the model has seen. Blocks. */
+status batch_loss_sum(train_state *t, double *sum);
+
+/* Give `mine` to all ranks and combine all ranks' reports in rank order: sums, and the first
+ * signal. Collective. */
+status reports_combine(train_state *t, const rank_report *mine, rank_report *all);
+
+#endif

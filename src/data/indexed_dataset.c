@@ -130,6 +130,14 @@ int64_t indexed_dataset_size(const indexed_dataset *ds, int64_t document)
     return indexed_index_size(&ds->index, (uint64_t)document);
 }
 
+int64_t indexed_dataset_tokens_in(const indexed_dataset *ds, int64_t first, int64_t end)
+{
+    int64_t tokens = 0;
+    for (int64_t d = first; d < end; d++)
+        tokens += indexed_dataset_size(ds, d);
+    return tokens;
+}
+
 uint64_t indexed_dataset_unused_bytes(const indexed_dataset *ds)
 {
     return ds->bin.bytes - ds->index.tokens * ds->index.item_bytes;

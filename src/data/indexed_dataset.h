@@ -56,6 +56,9 @@ indexed_dtype indexed_dataset_dtype(const indexed_dataset *ds);
 /* Tokens of one document; `document` must be in range. */
 int64_t indexed_dataset_size(const indexed_dataset *ds, int64_t document);
 
+/* Tokens of documents [first, end), which must be in range. */
+int64_t indexed_dataset_tokens_in(const indexed_dataset *ds, int64_t first, int64_t end);
+
 /* Bytes of the .bin that belong to no document: 0 in what Megatron's tools write, so worth a
  * warning. */
 uint64_t indexed_dataset_unused_bytes(const indexed_dataset *ds);

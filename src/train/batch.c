@@ -53,3 +53,83 @@ void batch_destroy(train_state *t)
             device_free(t->device, on_device[i]);
     *b = (batch_buffers){0};
 }
+
+// Where micro-batch `k` begins in (g, B, T+1).
+static int32_t *samples_of(const train_state *t, int64_t k)
+{
+    return t->batch.samples + (size_t)k * t->plan.model.batch * (t->plan.model.tokens + 1);
+}
+
+// A loss counts everywhere, or, with eod-mask-loss, where the input is not the end of a document.
+static int64_t mark_counted(const train_state *t, int64_t k)
+{
+    const size_t tokens = t->plan.model.tokens;
+    uint8_t *mask = t->batch.mask + (size_t)k * rows_of(t);
+    int64_t counted = 0;
+    for (size_t r = 0; r < rows_of(t); r++) {
+        const int32_t input = samples_of(t, k)[r / tokens * (tokens + 1) + r % tokens];
+        mask[r] = !t->config->eod_mask_loss || input != t->eod;
+        counted += mask[r];
+    }
+    return counted;
+}
+
+status batch_read(train_state *t, dataset_part part, int64_t number, int64_t *counted)
+{
+    const batch_order order = {.samples = dataset_count(t->parts[part]),
+                               .micro_batch = (int64_t)t->plan.model.batch,
+                               .accumulation = t->plan.accumulation,
+                               .data_parallel = t->plan.data_ranks};
+    const int64_t rank = grid_data_rank(t->grid);
+    *counted = 0;
+    for (int64_t k = 0; k < t->plan.accumulation; k++) {
+        TRY(dataset_batch(t->parts[part], &order, number, k, rank, samples_of(t, k)));
+        *counted += mark_counted(t, k);
+    }
+    return STATUS_OK;
+}
+
+// Column `shift` .. `shift` + T - 1 of each sample: inputs (0) or labels (1).
+static status upload_tokens(train_state *t, int64_t k, size_t shift, int32_t *to)
+{
+    const size_t tokens = t->plan.model.tokens;
+    for (size_t b = 0; b < t->plan.model.batch; b++)
+        memcpy(t->batch.rows + b * tokens, samples_of(t, k) + b * (tokens + 1) + shift,
+               tokens * sizeof(int32_t));
+    return device_upload(t->stream, to, t->batch.rows, rows_of(t) * sizeof(int32_t));
+}
+
+status batch_upload(train_state *t, int64_t k, float scale)
+{
+    const size_t rows = rows_of(t);
+    const uint8_t *mask = t->batch.mask + (size_t)k * rows;
+    TRY(upload_tokens(t, k, 0, t->batch.d_tokens));
+    TRY(upload_tokens(t, k, 1, t->batch.d_labels));
+    for (size_t r = 0; r < rows; r++)
+        t->batch.scale[r] = mask[r] ? scale : 0;
+    return device_upload(t->stream, t->batch.d_scale, t->batch.scale, rows * sizeof(float));
+}
+
+model_batch batch_view(const train_state *t, int64_t k)
+{
+    const int64_t micro_batch = (int64_t)t->plan.model.batch;
+    return (model_batch){
+        .tokens = t->batch.d_tokens,
+        .labels = t->batch.d_labels,
+        .scale = t->batch.d_scale,
+        .losses = t->batch.d_losses + (size_t)k * rows_of(t),
+        .iteration = t->iteration,
+        .first_sample = (k * t->plan.data_ranks + grid_data_rank(t->grid)) * micro_batch,
+    };
+}
+
+status batch_loss_sum(train_state *t, double *sum)
+{
+    const size_t count = (size_t)t->plan.accumulation * rows_of(t);
+    TRY(device_download(t->stream, t->batch.losses, t->batch.d_losses, count * sizeof(float)));
+    *sum = 0;
+    for (size_t i = 0; i < count; i++)
+        if (t->batch.mask[i])
+            *sum += (double)t->batch.losses[i];
+    return STATUS_OK;
+}

@@ -15,14 +15,6 @@
 #include "zero/grad_buckets.h"
 #include "zero/optimizer.h"
 
-/* The parts of the data, in the order of `split`. */
-typedef enum data_part {
-    PART_TRAIN,
-    PART_VALID,
-    PART_TEST,
-    PART_COUNT,
-} data_part;
-
 /* Micro-batches on the host and on the device: g of them, B samples of T tokens, R = B T rows. */
 typedef struct batch_buffers {
     int32_t *samples;  /* (g, B, T+1): tokens of an iteration's micro-batches on this rank */
@@ -56,7 +48,7 @@ typedef struct train_state {
     model *model;
     float *grads; /* device: flat, by the table */
     grad_buckets *buckets;
-    dataset *parts[PART_COUNT]; /* NULL where there is none */
+    dataset *parts[DATASET_PARTS]; /* NULL where there is none */
     batch_buffers batch;
     rank_report *reports;  /* a rank each */
     size_t *report_counts; /* bytes of each, for the all-gather */
@@ -90,7 +82,7 @@ status train_describe(const train_state *t, const train_options *options);
 status train_iteration(train_state *t, int *signal);
 
 /* The mean loss over eval-iters global batches of a part, reported; nothing where there is none. */
-status train_evaluate(train_state *t, data_part part);
+status train_evaluate(train_state *t, dataset_part part, bool at_end);
 
 /* ---- train_resume.c ---- */
 
@@ -105,8 +97,9 @@ status train_load(train_state *t);
 status batch_create(train_state *t);
 void batch_destroy(train_state *t);
 
-/* Read this rank's samples of iteration `iteration` of a part; *counted tokens have a loss. */
-status batch_read(train_state *t, data_part part, int64_t iteration, int64_t *counted);
+/* Read this rank's samples of global batch `number` of a part; *counted of their tokens have a loss
+ * on this rank. */
+status batch_read(train_state *t, dataset_part part, int64_t number, int64_t *counted);
 
 /* Bring micro-batch `k` of what was read to the device; a counted row's loss weighs `scale`. */
 status batch_upload(train_state *t, int64_t k, float scale);

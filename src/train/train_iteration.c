@@ -1,0 +1,160 @@
+// One optimizer step over the global batch, and evaluation.
+#include <math.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "train/signals.h"
+#include "train/train_internal.h"
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+status reports_combine(train_state *t, const rank_report *mine, rank_report *all)
+{
+    const int ranks = comm_world_size(t->comm);
+    comm_request request = {0};
+    t->reports[comm_world_rank(t->comm)] = *mine;
+    TRY(comm_allgather_begin(comm_world(t->comm), COMM_CONTROL, t->reports, t->report_counts,
+                             DTYPE_U8, &request));
+    TRY(comm_wait(&request));
+    *all = (rank_report){0};
+    for (int r = 0; r < ranks; r++) {
+        all->loss_sum += t->reports[r].loss_sum;
+        all->counted += t->reports[r].counted;
+        if (all->signal == 0)
+            all->signal = t->reports[r].signal;
+    }
+    return STATUS_OK;
+}
+
+// The tokens of the global batch whose loss counts. Only masks need the other ranks' numbers.
+static status count_all(train_state *t, int64_t counted, int64_t *all)
+{
+    *all = t->plan.tokens_per_iteration;
+    if (!t->config->eod_mask_loss)
+        return STATUS_OK;
+    const rank_report mine = {.counted = counted};
+    rank_report sum;
+    TRY(reports_combine(t, &mine, &sum));
+    *all = sum.counted > 0 ? sum.counted : 1;
+    return STATUS_OK;
+}
+
+static status gradient_ready(void *context, size_t index)
+{
+    return grad_buckets_ready(context, index);
+}
+
+// Forward and backward of all micro-batches; the last one sends gradients as they become final.
+static status accumulate_gradients(train_state *t, int64_t counted)
+{
+    const model_gradient_sink sink = {.context = t->buckets, .ready = gradient_ready};
+    const float scale = (float)(t->scaler.scale / (double)counted);
+    for (int64_t k = 0; k < t->plan.accumulation; k++) {
+        TRY(batch_upload(t, k, scale));
+        const bool last = k + 1 == t->plan.accumulation;
+        const model_batch batch = batch_view(t, k);
+        const model_gradients gradients = {
+            .buffer = t->grads, .accumulate = k > 0, .sink = last ? &sink : NULL};
+        TRY(model_train(t->model, t->stream, optimizer_params(t->optimizer), &batch, &gradients));
+    }
+    return grad_buckets_finish(t->buckets);
+}
+
+// Clip and update, or skip. The norm is of the reduced gradients, which have the same bits on every
+// rank, so all ranks take the same branch.
+static status update(train_state *t, step_record *record)
+{
+    double scaled_norm;
+    TRY(optimizer_gradient_norm(t->optimizer, t->stream, t->grads, &scaled_norm));
+    const double norm = scaled_norm / t->scaler.scale;
+    const bool overflow = !isfinite(scaled_norm);
+    record->lr = lr_schedule_at(&t->plan.schedule, t->updates);
+    record->grad_norm = norm;
+    record->loss_scale = t->scaler.scale;
+    if (overflow) {
+        t->skipped++;
+    } else {
+        const double shrink = t->plan.clip > 0 ? fmin(1, t->plan.clip / (norm + 1e-6)) : 1;
+        TRY(optimizer_step(t->optimizer, t->stream, t->grads, (float)record->lr,
+                           (float)(shrink / t->scaler.scale), t->updates + 1));
+        t->updates++;
+    }
+    record->skipped = t->skipped;
+    return loss_scaler_update(&t->scaler, overflow);
+}
+
+static void fill_speed(train_state *t, double ms, step_record *record)
+{
+    const run_plan *plan = &t->plan;
+    const double flops =
+        model_shape_flops(&plan->model.shape, (size_t)plan->global_batch, plan->model.tokens,
+                          plan->padded_vocab, plan->model.checkpoint_layers > 0);
+    size_t in_use, peak;
+    device_memory(t->device, &in_use, &peak);
+    comm_traffic_take(t->comm, record->traffic);
+    double exposed = 0;
+    for (int d = 0; d < COMM_DIMENSION_COUNT; d++)
+        exposed += record->traffic[d].exposed_ms;
+    record->iteration_ms = ms;
+    record->comm_ms = exposed;
+    record->compute_ms = ms - exposed;
+    record->samples_per_sec = (double)plan->global_batch / ms * 1e3;
+    record->tokens_per_sec = (double)plan->tokens_per_iteration / ms * 1e3;
+    record->tflops = flops / (ms * 1e-3) / (double)comm_world_size(t->comm) * 1e-12;
+    record->mem_peak_mb = (double)peak / (1024.0 * 1024.0);
+}
+
+status train_iteration(train_state *t, int *signal)
+{
+    const double begin = now_ms();
+    step_record record = {.iteration = t->iteration + 1, .train_iters = t->train_iters};
+    int64_t counted, all_counted;
+    rank_report mine = {0}, all;
+    TRY(batch_read(t, DATASET_TRAIN, t->iteration, &counted));
+    TRY(count_all(t, counted, &all_counted));
+    TRY(accumulate_gradients(t, all_counted));
+    TRY(update(t, &record));
+    TRY(batch_loss_sum(t, &mine.loss_sum));
+    mine.signal = signals_stop_requested();
+    TRY(reports_combine(t, &mine, &all));
+    t->iteration++;
+    record.loss = all.loss_sum / (double)all_counted;
+    *signal = (int)all.signal;
+    fill_speed(t, now_ms() - begin, &record);
+    return t->metrics ? metrics_step(t->metrics, &record) : STATUS_OK;
+}
+
+status train_evaluate(train_state *t, dataset_part part, bool at_end)
+{
+    if (!t->parts[part] || t->config->eval_iters == 0)
+        return STATUS_OK;
+    const int64_t batches = t->config->eval_iters;
+    const int64_t first =
+        part == DATASET_TEST
+            ? 0
+            : batch_order_eval_start(t->iteration, t->config->eval_interval, batches, at_end);
+    rank_report mine = {0}, all;
+    for (int64_t i = 0; i < batches; i++) {
+        int64_t counted;
+        double sum;
+        TRY(batch_read(t, part, first + i, &counted));
+        for (int64_t k = 0; k < t->plan.accumulation; k++) {
+            TRY(batch_upload(t, k, 0));
+            const model_batch batch = batch_view(t, k);
+            TRY(model_evaluate(t->model, t->stream, optimizer_params(t->optimizer), &batch));
+        }
+        TRY(batch_loss_sum(t, &sum));
+        mine.loss_sum += sum;
+        mine.counted += counted;
+    }
+    TRY(reports_combine(t, &mine, &all));
+    const double loss = all.loss_sum / (double)(all.counted > 0 ? all.counted : 1);
+    t->eval_loss[part] = loss;
+    return t->metrics ? metrics_eval(t->metrics, t->iteration, dataset_part_str(part), loss)
+                      : STATUS_OK;
+}

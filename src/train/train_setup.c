@@ -1,0 +1,250 @@
+// Everything before the first iteration: checks, description, memory, data, weights.
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/memory.h"
+#include "data/tokenizer.h"
+#include "train/train_internal.h"
+
+// What this version does not run, by name, though it is read and described.
+static status check_supported(const config *c)
+{
+    if (c->pipe_parallel_size > 1)
+        return config_fail(c, "pipe_parallel_size",
+                           "%lld pipeline stages are not available in this version; 0 or 1 is",
+                           (long long)c->pipe_parallel_size);
+    if (c->model_parallel_size > 1)
+        return config_fail(c, "model_parallel_size",
+                           "%lld tensor-parallel ranks are not available in this version; 1 is",
+                           (long long)c->model_parallel_size);
+    if (c->zero_optimization.stage > 0)
+        return config_fail(c, "zero_optimization.stage",
+                           "stage %lld is not available in this version; 0 is",
+                           (long long)c->zero_optimization.stage);
+    return STATUS_OK;
+}
+
+static status vocabulary_of_tokenizer(const config *c, size_t *vocab, int32_t *eod)
+{
+    tokenizer *tok;
+    const tokenizer_options options = {.kind = (tokenizer_kind)c->tokenizer_type,
+                                       .vocab_file = c->vocab_file,
+                                       .merges_file = c->merge_file};
+    TRY(tokenizer_open(&options, &tok));
+    *vocab = tokenizer_vocab_size(tok);
+    *eod = tokenizer_eod(tok);
+    tokenizer_close(tok);
+    return STATUS_OK;
+}
+
+static status vocabulary_of_checkpoint(const config *c, size_t *vocab)
+{
+    char *path = NULL;
+    checkpoint_state state;
+    if (!c->load)
+        return fail(STATUS_ERR_CONFIG, "the size of the vocabulary is not known; name a tokenizer "
+                                       "with vocab-file, or set vocab-size");
+    TRY(checkpoint_find(c->load, &path));
+    const status result = checkpoint_load_state(path, &state);
+    if (result == STATUS_OK)
+        *vocab = state.shape.vocab;
+    free(path);
+    return result;
+}
+
+status train_vocabulary(const config *c, size_t *vocab, int32_t *eod)
+{
+    *eod = -1;
+    if (c->vocab_size > 0)
+        *vocab = (size_t)c->vocab_size;
+    const bool char_level = c->tokenizer_type == CONFIG_TOKENIZER_CHAR_LEVEL;
+    if (c->vocab_file || char_level) {
+        size_t size;
+        TRY(vocabulary_of_tokenizer(c, &size, eod));
+        if (c->vocab_size > 0 && size != (size_t)c->vocab_size)
+            return config_fail(c, "vocab_size", "is %lld, but the tokenizer has %zu tokens",
+                               (long long)c->vocab_size, size);
+        *vocab = size;
+        return STATUS_OK;
+    }
+    return c->vocab_size > 0 ? STATUS_OK : vocabulary_of_checkpoint(c, vocab);
+}
+
+static status open_part(train_state *t, dataset_part part, const config_strings *paths,
+                        const config_floats *weights, int64_t wanted)
+{
+    const config *c = t->config;
+    dataset_options o = dataset_options_defaults();
+    o.part = part;
+    o.seq_length = c->seq_length;
+    o.seed = c->seed;
+    o.wanted = wanted;
+    o.vocab = (int64_t)t->plan.model.shape.vocab;
+    if (c->data_path) {
+        o.paths = &c->data_path;
+        o.path_count = 1;
+        o.split = c->split;
+    } else {
+        o.paths = paths->items;
+        o.path_count = paths->count;
+        o.weights = weights->items;
+        o.weight_count = weights->count;
+        o.weight_by_num_documents = c->weight_by_num_documents;
+        o.alpha = c->weighted_sampler_alpha;
+    }
+    TRY(dataset_open(&o, &t->parts[part]));
+    log_info("%s data: %lld samples of %lld documents, %lld epoch%s", dataset_part_str(part),
+             (long long)dataset_count(t->parts[part]), (long long)dataset_documents(t->parts[part]),
+             (long long)dataset_epochs(t->parts[part]),
+             dataset_epochs(t->parts[part]) == 1 ? "" : "s");
+    return STATUS_OK;
+}
+
+// A part of a split that is empty is not evaluated, as in GPT-NeoX; one that is too small is an
+// error of dataset_open().
+static bool part_is_cut(const config *c, dataset_part part)
+{
+    double shares[DATASET_PARTS] = {0};
+    const char *p = c->split;
+    for (int i = 0; i < DATASET_PARTS && *p; i++) {
+        char *end;
+        shares[i] = strtod(p, &end);
+        if (end == p)
+            return true; // split_bounds() says what is wrong with it
+        p = end;
+        while (*p == ',' || *p == '/' || *p == ' ')
+            p++;
+    }
+    return shares[part] > 0;
+}
+
+static status open_data(train_state *t)
+{
+    const config *c = t->config;
+    const config_strings *paths[DATASET_PARTS] = {&c->train_data_paths, &c->valid_data_paths,
+                                                  &c->test_data_paths};
+    const config_floats *weights[DATASET_PARTS] = {&c->train_data_weights, &c->valid_data_weights,
+                                                   &c->test_data_weights};
+    if (!c->data_path && c->train_data_paths.count == 0)
+        return fail(STATUS_ERR_CONFIG,
+                    "no data is named; set data-path, or train-data-paths and the like");
+    for (int part = 0; part < DATASET_PARTS; part++) {
+        int64_t wanted;
+        TRY(split_samples_wanted((dataset_part)part, t->train_iters, c->eval_interval,
+                                 c->eval_iters, t->plan.global_batch, &wanted));
+        const bool given =
+            c->data_path ? part_is_cut(c, (dataset_part)part) : paths[part]->count > 0;
+        if (part != DATASET_TRAIN && (wanted == 0 || !given))
+            continue;
+        TRY(open_part(t, (dataset_part)part, paths[part], weights[part], wanted));
+    }
+    return STATUS_OK;
+}
+
+static status create_device(train_state *t, const train_options *options)
+{
+    const device_options o = {.backend = options->device,
+                              .threads = (int)t->config->threads,
+                              .local_ranks = comm_local_size(t->comm)};
+    TRY(device_create(&o, &t->device));
+    return device_stream_create(t->device, &t->stream);
+}
+
+static status create_buckets(train_state *t)
+{
+    void *memory;
+    TRY(memory_alloc(t->table.count, sizeof(size_t), "gradient buckets", &memory));
+    size_t *offsets = memory;
+    for (size_t i = 0; i < t->table.count; i++)
+        offsets[i] = t->table.tensors[i].offset;
+    const size_t bucket = (size_t)t->config->zero_optimization.reduce_bucket_size;
+    const status result =
+        grad_buckets_create(grid_data_group(t->grid), t->grads, offsets, t->table.count,
+                            t->table.elements, bucket, &t->buckets);
+    memory_free(offsets);
+    return result;
+}
+
+static status create_reports(train_state *t)
+{
+    const size_t ranks = (size_t)comm_world_size(t->comm);
+    void *memory;
+    TRY(memory_alloc(ranks, sizeof(rank_report), "reports", &memory));
+    t->reports = memory;
+    TRY(memory_alloc(ranks, sizeof(size_t), "reports", &memory));
+    t->report_counts = memory;
+    for (size_t r = 0; r < ranks; r++)
+        t->report_counts[r] = sizeof(rank_report);
+    return STATUS_OK;
+}
+
+static status allocate(train_state *t)
+{
+    void *memory;
+    TRY(optimizer_create(t->device, &t->table, &t->plan.optimizer, &t->optimizer));
+    TRY(device_malloc(t->device, t->table.elements * sizeof(float), "gradients", &memory));
+    t->grads = memory;
+    TRY(model_create(t->device, &t->plan.model, &t->table, &t->model));
+    TRY(batch_create(t));
+    TRY(create_reports(t));
+    return create_buckets(t);
+}
+
+static status open_metrics(train_state *t)
+{
+    const config *c = t->config;
+    if (comm_world_rank(t->comm) != 0)
+        return STATUS_OK;
+    const metrics_options options = {.log_dir = c->log_dir,
+                                     .csv = c->metrics_csv,
+                                     .tensorboard_dir = c->tensorboard_dir,
+                                     .log_interval = c->log_interval,
+                                     .iteration = t->iteration,
+                                     .distributed = comm_world_size(t->comm) > 1,
+                                     .scaled = c->precision == CONFIG_PRECISION_FP16};
+    return metrics_create(&options, &t->metrics);
+}
+
+status train_setup(train_state *t, const train_options *options)
+{
+    size_t vocab = 0;
+    const config *c = t->config;
+    t->train_iters = c->train_iters;
+    TRY(train_vocabulary(c, &vocab, &t->eod));
+    if (c->eod_mask_loss && t->eod < 0)
+        return config_fail(c, "eod_mask_loss", "needs a tokenizer with an end-of-document token");
+    TRY(run_plan_make(c, vocab, &t->plan));
+    t->scaler = t->plan.scaler;
+    TRY(model_shape_tensors(&t->plan.model.shape, &t->plan.init, &t->table));
+    TRY(create_device(t, options));
+    TRY(grid_create(t->comm, c->pipe_parallel_size, c->data_parallel_size, c->model_parallel_size,
+                    &t->grid));
+    TRY(train_describe(t, options));
+    TRY(open_data(t));
+    if (options->dry_run)
+        return STATUS_OK;
+    TRY(check_supported(c));
+    TRY(allocate(t));
+    TRY(train_load(t));
+    return open_metrics(t);
+}
+
+void train_teardown(train_state *t)
+{
+    metrics_destroy(t->metrics);
+    grad_buckets_destroy(t->buckets);
+    memory_free(t->reports);
+    memory_free(t->report_counts);
+    if (t->device)
+        batch_destroy(t);
+    model_destroy(t->model);
+    if (t->grads)
+        device_free(t->device, t->grads);
+    optimizer_destroy(t->optimizer);
+    for (int part = 0; part < DATASET_PARTS; part++)
+        dataset_close(t->parts[part]);
+    grid_destroy(t->grid);
+    device_stream_destroy(t->stream);
+    device_destroy(t->device);
+    tensor_table_fini(&t->table);
+}

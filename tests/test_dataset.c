@@ -115,6 +115,8 @@ static void what_a_part_lacks_is_said(void **state)
     assert_fails(STATUS_ERR_CONFIG, "d3 has 3 documents with 9 tokens < 33", dataset_open(&o, &ds));
     // One sample only: it is served again and again.
     int32_t tokens[9], again[9];
+    o.seq_length = 9;
+    assert_fails(STATUS_ERR_CONFIG, "9 tokens < 10", dataset_open(&o, &ds));
     o.seq_length = 8;
     o.wanted = 1;
     o.part = DATASET_TRAIN;

@@ -262,10 +262,18 @@ static void every_damaged_field_is_named(void **state)
         fixture_write("d.idx", idx, sizeof idx);
         assert_fails(cases[i].code, cases[i].text, indexed_dataset_open(fixture_path("d"), 0, &ds));
     }
+    // Tokens of one byte may lie anywhere, but for one that is another sequence's.
+    uint8_t idx[D3_IDX_BYTES];
+    indexed_dataset *ds = NULL;
+    d3_index(idx);
+    idx[17] = INDEXED_U8;
+    put(idx, AT_POINTERS + 8, 3, 8);
+    fixture_write("d.idx", idx, sizeof idx);
+    assert_fails(bad, "sequence 1 starts at byte 3; the one before it ends at 4",
+                 indexed_dataset_open(fixture_path("d"), 0, &ds));
     uint8_t bare[AT_SIZES] = {0};
     memcpy(bare, "MMIDIDX\0\0\1", 10);
     bare[17] = 8;
-    indexed_dataset *ds = NULL;
     fixture_write("d.idx", bare, sizeof bare);
     assert_fails(bad, "the document index is empty",
                  indexed_dataset_open(fixture_path("d"), 0, &ds));

@@ -101,7 +101,8 @@ static status add_tokens(indexed_writer *w, const int32_t *tokens, size_t count)
         size_t piece = size_min(count - done, COPY_ITEMS);
         for (size_t i = 0; i < piece; i++) {
             int32_t token = tokens[done + i];
-            if (token < 0 || (uint64_t)token >= w->id_limit)
+            // What is negative becomes huge, and so fails the limit.
+            if ((uint64_t)token >= w->id_limit)
                 return fail(STATUS_ERR_CONFIG,
                             "%s.bin: token %" PRIu64 " of document %" PRIu64
                             " is %d; %s holds ids 0 to %" PRIu64,

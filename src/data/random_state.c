@@ -1,6 +1,8 @@
 #include "data/random_state.h"
 
-enum { SHIFT = 397 };
+#include "base/sizes.h"
+
+enum { SHIFT = 397, DRAWS_AHEAD = 32 };
 
 void random_state_seed(random_state *rng, uint32_t seed)
 {
@@ -51,15 +53,25 @@ uint64_t random_state_interval(random_state *rng, uint64_t max)
     return value;
 }
 
-#define DEFINE_SHUFFLE(name, type)                            \
-    void name(random_state *rng, type *items, size_t count)   \
-    {                                                         \
-        for (size_t i = count; i-- > 1;) {                    \
-            size_t j = (size_t)random_state_interval(rng, i); \
-            type item = items[i];                             \
-            items[i] = items[j];                              \
-            items[j] = item;                                  \
-        }                                                     \
+// Item i, from the last to the second, changes places with one of 0..i. The draws do not depend on
+// the items, so some are made ahead: large arrays would wait for memory at every swap otherwise.
+#define DEFINE_SHUFFLE(name, type)                                        \
+    void name(random_state *rng, type *items, size_t count)               \
+    {                                                                     \
+        size_t drawn[DRAWS_AHEAD];                                        \
+        for (size_t i = count; i > 1;) {                                  \
+            size_t draws = size_min(i - 1, DRAWS_AHEAD);                  \
+            for (size_t k = 0; k < draws; k++) {                          \
+                drawn[k] = (size_t)random_state_interval(rng, i - 1 - k); \
+                __builtin_prefetch(&items[drawn[k]], 1);                  \
+            }                                                             \
+            for (size_t k = 0; k < draws; k++) {                          \
+                i--;                                                      \
+                type item = items[i];                                     \
+                items[i] = items[drawn[k]];                               \
+                items[drawn[k]] = item;                                   \
+            }                                                             \
+        }                                                                 \
     }
 
 DEFINE_SHUFFLE(random_state_shuffle_i32, int32_t)

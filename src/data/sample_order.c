@@ -6,10 +6,13 @@
 
 #include "base/memory.h"
 #include "base/sizes.h"
+#include "data/indexed_format.h"
 #include "data/random_state.h"
 
-// Of this many samples one start is kept; the others are reached by walking over documents.
-enum { START_STRIDE = 8 };
+enum {
+    START_STRIDE = 8, // of so many samples one start is kept; a walk leads to the others
+    PREFETCH_PLACES = 32,
+};
 
 typedef struct sample_start {
     int64_t place;
@@ -18,6 +21,7 @@ typedef struct sample_start {
 
 struct sample_order {
     const indexed_dataset *source;
+    const indexed_index *index; // its sizes
     int64_t seq_length;
     int64_t epochs;
     int64_t samples;
@@ -112,25 +116,24 @@ static void shuffle_samples(sample_order *order, random_state *rng)
     random_state_shuffle_u32(rng, order->shuffle_u32, samples);
 }
 
-// Move a start `tokens` tokens on. The stream must reach so far and one token further.
-static void walk(const sample_order *order, sample_start *at, int64_t tokens)
+static int64_t place_size(const sample_order *order, int64_t place)
 {
-    at->token += tokens;
-    for (;;) {
-        int64_t size = indexed_dataset_size(order->source, order->documents[at->place]);
-        if (at->token < size)
-            return;
-        at->token -= size;
-        at->place++;
-    }
+    return indexed_index_size(order->index, (uint64_t)order->documents[place]);
 }
 
+// One pass over the stream. The sizes lie scattered, so they are asked for some places ahead.
 static void find_starts(sample_order *order)
 {
-    sample_start at = {0, 0};
-    for (int64_t i = 0; i * START_STRIDE <= order->samples; i++) {
-        walk(order, &at, i == 0 ? 0 : START_STRIDE * order->seq_length);
-        order->starts[i] = at;
+    int64_t step = START_STRIDE * order->seq_length, last = order->samples / START_STRIDE;
+    int64_t begin = 0, i = 0;
+    for (int64_t place = 0; place < order->places && i <= last; place++) {
+        if (place + PREFETCH_PLACES < order->places)
+            __builtin_prefetch(order->index->sizes +
+                               4 * (size_t)order->documents[place + PREFETCH_PLACES]);
+        int64_t end = begin + place_size(order, place);
+        for (; i <= last && i * step < end; i++)
+            order->starts[i] = (sample_start){place, i * step - begin};
+        begin = end;
     }
 }
 
@@ -164,6 +167,7 @@ status sample_order_create(const indexed_dataset *source, const sample_order_opt
     TRY(memory_alloc(1, sizeof(sample_order), "order of samples", &memory));
     sample_order *order = memory;
     order->source = source;
+    order->index = indexed_dataset_index(source);
     order->seq_length = options->seq_length;
     status result = build(order, options);
     if (result != STATUS_OK) {
@@ -208,7 +212,9 @@ int64_t sample_order_document(const sample_order *order, int64_t place)
 void sample_order_locate(const sample_order *order, int64_t sample, int64_t *place, int64_t *token)
 {
     sample_start at = order->starts[sample / START_STRIDE];
-    walk(order, &at, sample % START_STRIDE * order->seq_length);
+    at.token += sample % START_STRIDE * order->seq_length;
+    for (int64_t size; at.token >= (size = place_size(order, at.place)); at.place++)
+        at.token -= size;
     *place = at.place;
     *token = at.token;
 }
@@ -226,14 +232,14 @@ status sample_order_read(const sample_order *order, int64_t index, int32_t *toke
                         &place, &token);
     // The stream has seq + 1 tokens from every start on: N is counted so.
     while (left > 0) {
-        int64_t document = order->documents[place++];
-        int64_t count = indexed_dataset_size(order->source, document) - token;
+        int64_t count = place_size(order, place) - token;
         if (count > left)
             count = left;
-        TRY(indexed_dataset_read(order->source, document, token, count, tokens));
+        TRY(indexed_dataset_read(order->source, order->documents[place], token, count, tokens));
         tokens += count;
         left -= count;
         token = 0;
+        place++;
     }
     return STATUS_OK;
 }

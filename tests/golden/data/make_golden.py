@@ -129,6 +129,9 @@ def blends():
              ([3.5, 3.5], 33, 40), ([1 / 3, 2 / 3], 8, 8)]
     for sets in [2, 7, 8, 9, 30, 128, 129, 300]:
         cases.append(([draw.random() for _ in range(sets)], 9000, 9100))
+    # Whole weights meet in ties, which the last bit of a weight decides.
+    for sets in [9, 17, 60, 200]:
+        cases.append(([float(draw.randint(1, 5)) for _ in range(sets)], 3000, 3010))
     for weights, wanted, size in cases:
         shares = scaled(weights)
         each = [int(math.ceil(wanted * share * 1.005)) for share in shares]

@@ -1,7 +1,8 @@
 /* What a run reports: the step line for people, and the scalars for programs.
  *
- * <log-dir>/metrics.jsonl has one object an iteration, and one for each evaluation; metrics.csv and
- * TensorBoard event files carry the same scalars where asked. Rank 0 only. */
+ * <log-dir>/metrics.jsonl has one object an iteration, evaluations.jsonl one an evaluation. Numbers
+ * read back as the same doubles; those that are not finite are null. metrics.csv and TensorBoard
+ * event files carry the same scalars where asked. Rank 0 only. */
 #ifndef TRIFOLD_TRAIN_METRICS_H
 #define TRIFOLD_TRAIN_METRICS_H
 
@@ -42,7 +43,9 @@ typedef struct step_record {
     comm_traffic traffic[COMM_DIMENSION_COUNT];
 } step_record;
 
-/* Write one iteration to the files, and the step line at each log_interval. */
+/* Write one iteration to the files, and the step line at each log_interval and at the last
+ * iteration: means over the iterations since the line before, without the time of evaluations and
+ * checkpoints. An iteration whose gradient norm is not finite counts as skipped. */
 status metrics_step(metrics *m, const step_record *record);
 
 /* Write an evaluation after `iteration` of the part "valid" or "test", and its line. */

@@ -9,6 +9,8 @@ set(TRIFOLD_MPI_ENVIRONMENT ${TRIFOLD_TEST_ENVIRONMENT}
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_base_warn_component_unused=0
     OMPI_MCA_btl_vader_single_copy_mechanism=none
+    # Whole call stacks: components of Open MPI are unloaded before the leak check.
+    ASAN_OPTIONS=fast_unwind_on_malloc=0
     LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0)
 
 # add_unit_test(NAME [RANKS 4] [TIMEOUT s] [LABELS l...] [MODULES m...])
@@ -45,6 +47,17 @@ function(add_unit_test name)
         set_tests_properties(${name}_np${ranks} PROPERTIES TIMEOUT ${ARG_TIMEOUT}
             LABELS "mpi;${ARG_LABELS}" ENVIRONMENT "${TRIFOLD_MPI_ENVIRONMENT}" PROCESSORS 2)
     endforeach()
+endfunction()
+
+# add_mpi_run(NAME TEST RANKS [LAUNCH option...] [ARGS argument...])
+# Runs test_TEST once more under mpirun, with options for mpirun and arguments for the test.
+function(add_mpi_run name test ranks)
+    cmake_parse_arguments(ARG "" "" "LAUNCH;ARGS" ${ARGN})
+    add_test(NAME ${name}_np${ranks}
+        COMMAND ${MPIEXEC_EXECUTABLE} -n ${ranks} --oversubscribe --bind-to none ${ARG_LAUNCH}
+            $<TARGET_FILE:test_${test}> ${ARG_ARGS})
+    set_tests_properties(${name}_np${ranks} PROPERTIES TIMEOUT 120 LABELS mpi
+        ENVIRONMENT "${TRIFOLD_MPI_ENVIRONMENT}" PROCESSORS 2)
 endfunction()
 
 # add_cli_test(NAME [TIMEOUT s] [LABELS l...])

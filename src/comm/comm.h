@@ -10,8 +10,14 @@
  * same order on all its ranks, from one thread a process. Reductions accumulate in fp32 in rank
  * order: all ranks end with identical bits, on every repeat, whatever the timing.
  *
- * The begin calls return at once; the buffer belongs to the message until comm_wait(). Every
- * transfer is cut into chunks of at most `chunk_bytes`, so no MPI count overflows. */
+ * The begin calls return at once; the buffer, aligned to its element, and the array of counts
+ * belong to the message until comm_wait(). At most 1024 messages may be begun and not yet waited
+ * for. Every transfer is cut into chunks of at most `chunk_bytes`, so no MPI count overflows. A
+ * group of one rank sends nothing and its messages are complete at once.
+ *
+ * A failed transfer (STATUS_ERR_COMM from comm_wait) cannot be undone: the ranks no longer agree on
+ * what travels, every later call fails, and the program ends with comm_abort(). Calls refused for
+ * their arguments send nothing and break nothing. */
 #ifndef TRIFOLD_COMM_COMM_H
 #define TRIFOLD_COMM_COMM_H
 
@@ -56,8 +62,10 @@ typedef struct comm comm;
 typedef struct comm_group comm_group;
 
 typedef struct comm_options {
-    size_t chunk_bytes; /* largest single transfer */
-    double watchdog_s;  /* a message that waits longer ends the run, named; 0 = never */
+    size_t chunk_bytes; /* largest single transfer, >= 8, the same on all ranks; large groups use
+                           smaller ones, to bound their staging memory */
+    double watchdog_s;  /* a message that does not move for longer ends the run with exit status 1
+                           and a line that names it and the ranks it waits for; 0 = never */
 } comm_options;
 
 comm_options comm_options_defaults(void);
@@ -67,11 +75,12 @@ comm_options comm_options_defaults(void);
  * mpirun it is a job of one rank. */
 status comm_create(const comm_options *options, comm **out);
 
-/* Finish outstanding messages, stop the thread and MPI. Collective; NULL is allowed. */
+/* Finish outstanding messages, stop the thread and MPI. Collective; the caller's groups are
+ * destroyed before; NULL is allowed. After a failed transfer it ends the job: comm_abort(c, 1). */
 void comm_destroy(comm *c);
 
 /* End the whole job at once with `exit_code`, after a failure that the other ranks cannot be told
- * of in order. Does not return. */
+ * of in order. `exit_code` is not 0. Does not return. */
 _Noreturn void comm_abort(comm *c, int exit_code);
 
 int comm_world_rank(const comm *c);
@@ -88,6 +97,9 @@ comm_group *comm_world(comm *c);
  * every rank calls it the same number of times, each with the group that contains it. */
 status comm_group_create(comm *c, comm_dimension dimension, const int *world_ranks, int count,
                          comm_group **out);
+
+/* Collective over the world as its creation; every message of the group has been waited for. NULL
+ * is allowed. */
 void comm_group_destroy(comm_group *group);
 
 int comm_group_rank(const comm_group *group);

@@ -4,7 +4,7 @@
  * SAVE/global_stepN/
  *   model.safetensors      every parameter, fp32, under its name in the tensor table
  *   optimizer.safetensors  exp_avg.NAME and exp_avg_sq.NAME, fp32; absent after `convert`
- *   state.json             shape of the model, iteration, schedule, loss scale, configuration
+ *   state.json             shape of the model, iteration, schedule, loss scale
  *   manifest.json          size and XXH3-64 of each file above; written last of all files
  *
  * A checkpoint is written into SAVE/.tmp-global_stepN, each file synced, then renamed; folders
@@ -37,8 +37,7 @@ typedef struct checkpoint_state {
     double warmup;        /* fraction */
     int64_t decay_iters;
     char decay_style[32];
-    int64_t global_batch;    /* samples an iteration: fixes the data position */
-    char config_json[16384]; /* the resolved configuration, for people; "" if none */
+    int64_t global_batch; /* samples an iteration: fixes the data position */
 } checkpoint_state;
 
 typedef enum checkpoint_part {
@@ -77,5 +76,10 @@ status checkpoint_load_state(const char *path, checkpoint_state *state);
  * `with_optimizer` asks for the optimizer's part too. */
 status checkpoint_load_tensors(const char *path, const checkpoint_tensors *tensors,
                                bool with_optimizer);
+
+/* Whether a checkpoint of shape `file` can serve a model of shape `wanted`: all must be equal but
+ * the number of positions, where they are not learned, and the form of GELU, which Hugging Face
+ * files do not tell apart; a difference there is a note. Else one line that says what differs. */
+status checkpoint_shape_check(const model_shape *file, const model_shape *wanted, const char *path);
 
 #endif

@@ -7,6 +7,8 @@
 
 #include "base/status.h"
 
-/* None yet: each joins with its own file. */
+status cmd_train(int argc, char **argv);
+status cmd_convert(int argc, char **argv);
+status cmd_eval(int argc, char **argv);
 
 #endif

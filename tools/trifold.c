@@ -1,6 +1,8 @@
 // The program's entry: finds the sub-command, runs it, prints the error and gives the exit status.
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/status.h"
@@ -13,6 +15,9 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
+    {"train", "train a model from YAML; under mpirun on several ranks", cmd_train},
+    {"convert", "Hugging Face GPTNeoX to a checkpoint and back", cmd_convert},
+    {"eval", "loss and perplexity of a checkpoint", cmd_eval},
     {NULL, NULL, NULL},
 };
 
@@ -43,8 +48,21 @@ static status run_command(int argc, char **argv)
                 argv[1]);
 }
 
+// Threads of a parallel region that wait for the others spin a while, then sleep. The default of
+// GCC's library is to spin for milliseconds, which starves the other ranks and the communication
+// thread wherever there are more of them than cores. It reads its settings before main(), so they
+// are set for a second start of the same program.
+static void limit_spinning(char **argv)
+{
+    if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
+        return;
+    if (setenv("GOMP_SPINCOUNT", "20000", 1) == 0)
+        execv("/proc/self/exe", argv); // where it fails, the program is only slower
+}
+
 int main(int argc, char **argv)
 {
+    limit_spinning(argv);
     status result = run_command(argc, argv);
     if (result != STATUS_OK && error_message()[0])
         log_error("%s", error_message());

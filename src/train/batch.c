@@ -80,7 +80,7 @@ status batch_read(train_state *t, dataset_part part, int64_t number, int64_t *co
                                .micro_batch = (int64_t)t->plan.model.batch,
                                .accumulation = t->plan.accumulation,
                                .data_parallel = t->plan.data_ranks};
-    const int64_t rank = grid_data_rank(t->grid);
+    const int64_t rank = t->grid.place.data;
     *counted = 0;
     for (int64_t k = 0; k < t->plan.accumulation; k++) {
         TRY(dataset_batch(t->parts[part], &order, number, k, rank, samples_of(t, k)));
@@ -119,7 +119,7 @@ model_batch batch_view(const train_state *t, int64_t k)
         .scale = t->batch.d_scale,
         .losses = t->batch.d_losses + (size_t)k * rows_of(t),
         .iteration = t->iteration,
-        .first_sample = (k * t->plan.data_ranks + grid_data_rank(t->grid)) * micro_batch,
+        .first_sample = (k * t->plan.data_ranks + t->grid.place.data) * micro_batch,
     };
 }
 

@@ -130,6 +130,9 @@ status run_plan_make(const config *c, size_t vocab, run_plan *plan)
 {
     const size_t unit = (size_t)(c->make_vocab_size_divisible_by * c->model_parallel_size);
     *plan = (run_plan){
+        .grid = {.pipe = (int)c->pipe_parallel_size,
+                 .data = (int)c->data_parallel_size,
+                 .tensor = (int)c->model_parallel_size},
         .model = model_options_of(c, vocab),
         .init = {.weights = init_of(c->init_method),
                  .output = init_of(c->output_layer_init_method),
@@ -152,7 +155,5 @@ status run_plan_make(const config *c, size_t vocab, run_plan *plan)
         .global_batch = c->train_batch_size,
         .tokens_per_iteration = c->train_batch_size * c->seq_length,
     };
-    plan->eval_model = plan->model;
-    plan->eval_model.training = false;
     return model_shape_check(&plan->model.shape);
 }

@@ -7,13 +7,14 @@
 
 #include "config/config.h"
 #include "model/model.h"
+#include "parallel/grid.h"
 #include "train/loss_scaler.h"
 #include "train/lr_schedule.h"
 #include "zero/optimizer.h"
 
 typedef struct run_plan {
+    grid_shape grid;
     model_options model;
-    model_options eval_model; /* the same, forward only */
     model_init_options init;
     size_t padded_vocab; /* as GPT-NeoX pads it; enters the FLOPs only */
     optimizer_options optimizer;

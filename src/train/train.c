@@ -67,23 +67,50 @@ static status loop(train_state *t)
     return evaluate_at_end(t);
 }
 
-// Failures of one rank in its own work end all; those of set-up were agreed on already.
-static status run(train_state *t, const train_options *options)
+// After set-up a failure is either seen by all ranks alike, then it is returned, or it is one
+// rank's own: the others wait for its messages, so the job is ended here.
+static status end_all_if_alone(const train_state *t, status result)
 {
-    TRY(comm_agree(t->comm, train_setup(t, options)));
-    if (options->dry_run)
-        return STATUS_OK;
-    signals_install();
-    return loop(t);
+    const bool shared = t->agreed_failure || result == STATUS_OK || result == STATUS_INTERRUPTED ||
+                        result == STATUS_ERR_NUMERICS || comm_world_size(t->comm) == 1;
+    if (shared)
+        return result;
+    log_error("rank %d: %s", comm_world_rank(t->comm), error_message());
+    comm_abort(t->comm, status_exit_code(result));
+}
+
+static void begin(train_state *t, const config *c, comm *cm)
+{
+    *t = (train_state){.config = c, .comm = cm, .eod = -1};
+    tensor_table_init(&t->table);
+    for (int i = 0; i < DATASET_PARTS; i++)
+        t->eval_loss[i] = NAN;
 }
 
 status train_run(const config *c, comm *cm, const train_options *options)
 {
-    train_state t = {.config = c, .comm = cm, .eod = -1};
-    tensor_table_init(&t.table);
-    for (int i = 0; i < DATASET_PARTS; i++)
-        t.eval_loss[i] = NAN;
-    const status result = run(&t, options);
+    train_state t;
+    begin(&t, c, cm);
+    status result = comm_agree(cm, train_setup(&t, options));
+    if (result == STATUS_OK && !options->dry_run) {
+        signals_install();
+        result = end_all_if_alone(&t, loop(&t));
+    }
+    train_teardown(&t);
+    return result;
+}
+
+status train_evaluate_checkpoint(const config *c, comm *cm, const train_options *options,
+                                 dataset_part part, double *loss)
+{
+    train_state t;
+    begin(&t, c, cm);
+    t.only_part = part;
+    t.evaluating = true;
+    status result = comm_agree(cm, train_setup(&t, options));
+    if (result == STATUS_OK)
+        result = end_all_if_alone(&t, train_evaluate(&t, part, true));
+    *loss = t.eval_loss[part];
     train_teardown(&t);
     return result;
 }

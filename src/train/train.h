@@ -9,6 +9,7 @@
 
 #include "comm/comm.h"
 #include "config/config.h"
+#include "data/split.h"
 
 typedef struct train_options {
     const char *device; /* "cpu" */
@@ -17,5 +18,10 @@ typedef struct train_options {
 
 /* STATUS_INTERRUPTED where a signal stopped the run after its checkpoint was saved. */
 status train_run(const config *c, comm *cm, const train_options *options);
+
+/* The mean loss of the checkpoint that `load` names over eval-iters global batches of a part.
+ * Collective. */
+status train_evaluate_checkpoint(const config *c, comm *cm, const train_options *options,
+                                 dataset_part part, double *loss);
 
 #endif

@@ -77,7 +77,7 @@ status train_describe(const train_state *t, const train_options *options)
 {
     char grid_text[2048];
     log_info("device: %s", device_describe(t->device));
-    grid_describe(t->grid, grid_text, sizeof grid_text);
+    grid_describe(&t->plan.grid, grid_text, sizeof grid_text);
     log_info("%s", grid_text);
     log_info("zero stage: %lld", (long long)t->config->zero_optimization.stage);
     describe_model(t);

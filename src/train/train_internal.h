@@ -38,7 +38,7 @@ typedef struct rank_report {
 typedef struct train_state {
     const config *config;
     comm *comm;
-    grid *grid;
+    parallel_grid grid;
     run_plan plan;
     int32_t eod; /* -1: none */
     device *device;
@@ -57,8 +57,11 @@ typedef struct train_state {
     int64_t iteration; /* finished */
     int64_t updates;   /* of the optimizer */
     int64_t skipped;
-    int64_t loaded;   /* the iteration that a checkpoint gave; 0 without one */
-    double last_loss; /* of the last finished iteration; NaN before */
+    int64_t train_iters;
+    bool agreed_failure; /* the error that ends the run is known to all ranks */
+    bool evaluating;     /* only `only_part` is read, nothing is trained or written */
+    dataset_part only_part;
+    double eval_loss[DATASET_PARTS]; /* of the last evaluation; NaN before */
 } train_state;
 
 /* ---- train_setup.c ---- */

@@ -72,7 +72,11 @@ status train_save(train_state *t)
         result = checkpoint_save(c->save, &state, &tensors, c->keep_last_n_checkpoints,
                                  c->extra_save_iters.items, c->extra_save_iters.count);
     }
-    TRY(comm_agree(t->comm, result));
+    result = comm_agree(t->comm, result);
+    if (result != STATUS_OK) {
+        t->agreed_failure = true;
+        return result;
+    }
     log_info("saved %s/global_step%lld", c->save, (long long)t->iteration);
     return STATUS_OK;
 }
@@ -159,18 +163,19 @@ static status load_from(train_state *t, const char *path)
     TRY(checkpoint_load_state(path, &s));
     TRY(checkpoint_shape_check(&s.shape, &t->plan.model.shape, path));
     const bool resume = !c->finetune && s.iteration > 0;
-    const bool with_optimizer = resume && s.has_optimizer && !c->no_load_optim;
-    if (resume && !s.has_optimizer && !c->no_load_optim)
+    const bool fresh_optimizer = c->no_load_optim || t->evaluating;
+    const bool with_optimizer = resume && s.has_optimizer && !fresh_optimizer;
+    if (resume && !s.has_optimizer && !fresh_optimizer)
         return fail(STATUS_ERR_CONFIG,
                     "%s: has no optimizer state; no-load-optim: true goes on with a fresh one, "
                     "finetune: true starts at iteration 0",
                     path);
     TRY(checkpoint_load_tensors(path, &tensors, with_optimizer));
-    if (resume) {
+    if (resume && !t->evaluating) {
         TRY(settle_schedule(t, &s));
         TRY(settle_position(t, &s));
     }
-    log_info("loaded %s%s", path, resume ? "" : ", starting at iteration 0");
+    log_info("loaded %s%s", path, resume || t->evaluating ? "" : ", starting at iteration 0");
     return STATUS_OK;
 }
 

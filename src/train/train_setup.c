@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/sizes.h"
 #include "data/tokenizer.h"
 #include "train/train_internal.h"
 
@@ -128,13 +129,16 @@ static status open_data(train_state *t)
     if (!c->data_path && c->train_data_paths.count == 0)
         return fail(STATUS_ERR_CONFIG,
                     "no data is named; set data-path, or train-data-paths and the like");
+    if (t->evaluating && c->eval_iters == 0)
+        return config_fail(c, "eval_iters", "is 0, so there is nothing to evaluate");
     for (int part = 0; part < DATASET_PARTS; part++) {
         int64_t wanted;
         TRY(split_samples_wanted((dataset_part)part, t->train_iters, c->eval_interval,
                                  c->eval_iters, t->plan.global_batch, &wanted));
         const bool given =
             c->data_path ? part_is_cut(c, (dataset_part)part) : paths[part]->count > 0;
-        if (part != DATASET_TRAIN && (wanted == 0 || !given))
+        const bool needed = part == DATASET_TRAIN || (wanted > 0 && given);
+        if (t->evaluating ? part != (int)t->only_part : !needed)
             continue;
         TRY(open_part(t, (dataset_part)part, paths[part], weights[part], wanted));
     }
@@ -150,21 +154,6 @@ static status create_device(train_state *t, const train_options *options)
     return device_stream_create(t->device, &t->stream);
 }
 
-static status create_buckets(train_state *t)
-{
-    void *memory;
-    TRY(memory_alloc(t->table.count, sizeof(size_t), "gradient buckets", &memory));
-    size_t *offsets = memory;
-    for (size_t i = 0; i < t->table.count; i++)
-        offsets[i] = t->table.tensors[i].offset;
-    const size_t bucket = (size_t)t->config->zero_optimization.reduce_bucket_size;
-    const status result =
-        grad_buckets_create(grid_data_group(t->grid), t->grads, offsets, t->table.count,
-                            t->table.elements, bucket, &t->buckets);
-    memory_free(offsets);
-    return result;
-}
-
 static status create_reports(train_state *t)
 {
     const size_t ranks = (size_t)comm_world_size(t->comm);
@@ -176,6 +165,22 @@ static status create_reports(train_state *t)
     for (size_t r = 0; r < ranks; r++)
         t->report_counts[r] = sizeof(rank_report);
     return STATUS_OK;
+}
+
+static status create_buckets(train_state *t)
+{
+    void *memory;
+    TRY(memory_alloc(t->table.count, sizeof(size_t), "gradient buckets", &memory));
+    size_t *offsets = memory;
+    for (size_t i = 0; i < t->table.count; i++)
+        offsets[i] = t->table.tensors[i].offset;
+    // GPT-NeoX's usual bucket holds a whole model, which would leave nothing to overlap.
+    const size_t asked = (size_t)t->config->zero_optimization.reduce_bucket_size;
+    const size_t bucket = size_min(size_max(asked, 1), GRAD_BUCKET_ELEMENTS_DEFAULT);
+    const status result = grad_buckets_create(t->grid.data, t->grads, offsets, t->table.count,
+                                              t->table.elements, bucket, &t->buckets);
+    memory_free(offsets);
+    return result;
 }
 
 static status allocate(train_state *t)
@@ -193,7 +198,7 @@ static status allocate(train_state *t)
 static status open_metrics(train_state *t)
 {
     const config *c = t->config;
-    if (comm_world_rank(t->comm) != 0)
+    if (comm_world_rank(t->comm) != 0 || t->evaluating)
         return STATUS_OK;
     const metrics_options options = {.log_dir = c->log_dir,
                                      .csv = c->metrics_csv,
@@ -215,15 +220,16 @@ status train_setup(train_state *t, const train_options *options)
         return config_fail(c, "eod_mask_loss", "needs a tokenizer with an end-of-document token");
     TRY(run_plan_make(c, vocab, &t->plan));
     t->scaler = t->plan.scaler;
+    t->plan.model.training = !t->evaluating;
     TRY(model_shape_tensors(&t->plan.model.shape, &t->plan.init, &t->table));
     TRY(create_device(t, options));
-    TRY(grid_create(t->comm, c->pipe_parallel_size, c->data_parallel_size, c->model_parallel_size,
-                    &t->grid));
     TRY(train_describe(t, options));
+    if (!options->dry_run)
+        TRY(check_supported(c));
     TRY(open_data(t));
     if (options->dry_run)
         return STATUS_OK;
-    TRY(check_supported(c));
+    TRY(grid_create(t->comm, &t->plan.grid, &t->grid));
     TRY(allocate(t));
     TRY(train_load(t));
     return open_metrics(t);
@@ -243,7 +249,7 @@ void train_teardown(train_state *t)
     optimizer_destroy(t->optimizer);
     for (int part = 0; part < DATASET_PARTS; part++)
         dataset_close(t->parts[part]);
-    grid_destroy(t->grid);
+    grid_destroy(&t->grid);
     device_stream_destroy(t->stream);
     device_destroy(t->device);
     tensor_table_fini(&t->table);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "cmd.h"
 #include "cmd_config.h"
 #include "comm/comm.h"
@@ -81,6 +82,7 @@ status cmd_eval(int argc, char **argv)
     const comm_options how = comm_options_defaults();
     comm *cm;
     TRY(comm_create(&how, &cm));
+    log_init(comm_world_rank(cm), comm_world_size(cm));
     const status result = evaluate_on(cm, &cc, part);
     comm_destroy(cm);
     return result;

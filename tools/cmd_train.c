@@ -79,6 +79,7 @@ status cmd_train(int argc, char **argv)
     const comm_options how = comm_options_defaults();
     comm *cm;
     TRY(comm_create(&how, &cm));
+    log_init(comm_world_rank(cm), comm_world_size(cm));
     const status result = train_on(cm, &cc, &options);
     comm_destroy(cm);
     return result;

@@ -58,15 +58,15 @@ def read_run(argument):
 
 
 def smooth(points):
-    """A mean over a window of a fortieth of the curve, centred, narrower at the ends."""
+    """A mean over a window of a fortieth of the curve, centred; narrow where the fall is steep."""
     half = max(1, len(points) // 80)
     sums = [0.0]
     for _, loss in points:
         sums.append(sums[-1] + loss)
     result = []
     for i, (x, _) in enumerate(points):
-        reach = min(half, i, len(points) - 1 - i)
-        low, high = i - reach, i + reach + 1
+        reach = min(half, i)
+        low, high = i - reach, min(len(points), i + reach + 1)
         result.append((x, (sums[high] - sums[low]) / (high - low)))
     return result
 

@@ -22,15 +22,18 @@ complain() {
     failures=$((failures + 1))
 }
 
-level() {
-    echo "$layers" | grep -nw -- "$1" | cut -d: -f1
-}
+declare -A level
+height=0
+while read -r names; do
+    height=$((height + 1))
+    for name in $names; do
+        level[$name]=$height
+    done
+done <<<"$layers"
 
 # check_include FILE:LINE MODULE INCLUDED
 check_include() {
-    local from to
-    from=$(level "$2")
-    to=$(level "$3")
+    local from=${level[$2]-} to=${level[$3]-}
     if [ -z "$from" ] || [ -z "$to" ]; then
         complain "$1: \"$2\" or \"$3\" has no place in the order of layers"
     elif [ "$2" = "$3" ]; then
@@ -54,9 +57,7 @@ while IFS=: read -r file line target; do
         ;;
     esac
     check_include "$file:$line" "$module" "$target"
-done <<EOT
-$included
-EOT
+done <<<"$included"
 
 # only_in MODULE WHAT PATTERN: no source outside src/MODULE matches.
 only_in() {

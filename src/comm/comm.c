@@ -8,7 +8,7 @@
 #include "base/memory.h"
 
 enum {
-    CHUNK_BYTES_DEFAULT = 128 * 1024,
+    CHUNK_BYTES_DEFAULT = 64 * 1024,
     CHUNK_BYTES_MAX = 1 << 30,
     WATCHDOG_DEFAULT_S = 1800,
     ABORT_GRACE_S = 5, /* for MPI to end the other ranks, before this process leaves by itself */

@@ -21,7 +21,7 @@
 
 enum {
     COMM_WINDOW = 4,  /* chunks of one stream in flight at a time, and slots of its staging */
-    COMM_LANES = 2,   /* collectives of one group that move at a time */
+    COMM_LANES = 4,   /* collectives of one group that move at a time */
     COMM_JOBS = 1024, /* messages begun and not yet waited for, over all groups */
     COMM_ROLES = 4,   /* streams to each peer that an algorithm may use */
     COMM_SMALL_BYTES = 4096,    /* reductions up to this gather whole buffers: one step, not two */

@@ -30,26 +30,27 @@ size_t comm_stream_chunk_bytes(const comm_stream *stream, size_t chunk)
     return size_min(stream->chunk_bytes, stream->bytes - chunk * stream->chunk_bytes);
 }
 
-static status stream_post(comm_job *job, comm_stream *stream, bool *moved)
+// Post the stream's next chunk if it may go.
+static status stream_post(comm_job *job, comm_stream *stream, bool *posted)
 {
-    while (stream->posted < size_min(stream->limit, stream->done + COMM_WINDOW)) {
-        MPI_Request *request = &stream->requests[stream->posted % COMM_WINDOW];
-        void *chunk = comm_stream_chunk(stream, stream->posted);
-        size_t bytes = comm_stream_chunk_bytes(stream, stream->posted);
-        if (stream->outgoing) {
-            TRY_MPI(MPI_Isend(chunk, (int)bytes, MPI_BYTE, stream->peer, stream->tag,
-                              job->group->mpi, request),
-                    job->message.algorithm->name);
-            job->raw_bytes += bytes;
-            job->wire_bytes += bytes;
-        } else {
-            TRY_MPI(MPI_Irecv(chunk, (int)bytes, MPI_BYTE, stream->peer, stream->tag,
-                              job->group->mpi, request),
-                    job->message.algorithm->name);
-        }
-        stream->posted++;
-        *moved = true;
+    if (stream->posted >= size_min(stream->limit, stream->done + COMM_WINDOW))
+        return STATUS_OK;
+    MPI_Request *request = &stream->requests[stream->posted % COMM_WINDOW];
+    void *chunk = comm_stream_chunk(stream, stream->posted);
+    size_t bytes = comm_stream_chunk_bytes(stream, stream->posted);
+    const char *name = job->message.algorithm->name;
+    MPI_Comm mpi = job->group->mpi;
+    if (stream->outgoing) {
+        TRY_MPI(MPI_Isend(chunk, (int)bytes, MPI_BYTE, stream->peer, stream->tag, mpi, request),
+                name);
+        job->raw_bytes += bytes;
+        job->wire_bytes += bytes;
+    } else {
+        TRY_MPI(MPI_Irecv(chunk, (int)bytes, MPI_BYTE, stream->peer, stream->tag, mpi, request),
+                name);
     }
+    stream->posted++;
+    *posted = true;
     return STATUS_OK;
 }
 
@@ -119,10 +120,22 @@ static status job_test(comm_job *job, bool *moved)
     return STATUS_OK;
 }
 
+// Post all that may go, a chunk of each stream in turn and first to the next rank: ranks that all
+// began with rank 0 would crowd its link while the others idle.
 static status job_post(comm_job *job, bool *moved)
 {
-    for (int i = 0; i < job->stream_count; i++)
-        TRY(stream_post(job, &job->streams[i], moved));
+    int size = job->lane ? job->group->size : 1;
+    int first = job->lane ? job->group->rank + 1 : 0;
+    bool posted;
+    do {
+        posted = false;
+        for (int i = 0; i < job->stream_count; i++) {
+            int role = i / size;
+            int peer = (first + i) % size;
+            TRY(stream_post(job, &job->streams[role * size + peer], &posted));
+        }
+        *moved = *moved || posted;
+    } while (posted);
     return STATUS_OK;
 }
 

@@ -3,8 +3,9 @@
 # with sudo. With --list it only names them, with --bench it adds what bench/ needs.
 set -eu
 
+# libdnnl-dev looks for OpenCL when it is found by CMake, but does not depend on it.
 build="gcc libc6-dev cmake ninja-build pkg-config
-    openmpi-bin libopenmpi-dev libdnnl-dev libzfp-dev libyaml-dev libpcre2-dev libutf8proc-dev
+    openmpi-bin libopenmpi-dev libdnnl-dev ocl-icd-opencl-dev libzfp-dev libyaml-dev libpcre2-dev libutf8proc-dev
     libjansson-dev libxxhash-dev libcmocka-dev"
 use="bible-kjv python3"
 check="clang-format-14"

@@ -37,6 +37,17 @@ const char *cpu_dnnl_version(void)
     return text;
 }
 
+bool cpu_dnnl_has_tiles(void)
+{
+#if defined(__x86_64__)
+    // Later sets contain the earlier ones' bits.
+    const unsigned tiles = (unsigned)dnnl_cpu_isa_avx512_core_amx;
+    return ((unsigned)dnnl_get_effective_cpu_isa() & tiles) == tiles;
+#else
+    return false;
+#endif
+}
+
 static dnnl_data_type_t data_type(dtype type)
 {
     return type == DTYPE_BF16 ? dnnl_bf16 : dnnl_f32;

@@ -38,4 +38,7 @@ typedef struct cpu_product_args {
 /* Not for two threads at once on the same product. */
 status cpu_product_run(const cpu_product *product, const cpu_product_args *args);
 
+/* Whether bf16 products run on matrix tiles here (AMX). */
+bool cpu_dnnl_has_tiles(void);
+
 #endif

@@ -11,7 +11,7 @@
 #include "model/model_internal.h"
 
 enum {
-    HEAD_BLOCK_BYTES = 96 << 20, // of fp32 logits at a time
+    HEAD_BLOCK_BYTES = 104 << 20, // of fp32 logits at a time
     HEAD_BLOCK_ROWS_MIN = 16,
 };
 

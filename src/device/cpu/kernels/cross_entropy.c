@@ -1,7 +1,8 @@
 // Cross entropy of rows of logits, and its gradient.
 //
-// Two passes over a row: the first carries a running maximum and the sum of exponentials under it,
-// a block at a time; the second writes the gradient. A row of 50k logits stays in the cache.
+// One exponential a logit: the first pass over a row keeps e^(x - m) in scratch, a block at a time
+// with the running maximum m so far; the second turns them into the gradient by one factor a block.
+// A row of 50k logits and its scratch stay in the second cache.
 #include <math.h>
 
 #include "device/cpu/kernels/cpu_kernels.h"
@@ -25,8 +26,36 @@ VF_INLINE vf load_whole(const float *x, size_t i, size_t n)
     return i + VF_LANES <= n ? vf_load_f32(x + i) : load_logits(x, i, n);
 }
 
+// Scratch of a thread: the exponentials of a row, and what each block subtracted.
+typedef struct row_scratch {
+    float *exps;   // (V)
+    float *shifts; // a block each
+} row_scratch;
+
+static size_t block_count(size_t vocab)
+{
+    return (vocab + BLOCK - 1) / BLOCK;
+}
+
+static size_t scratch_floats(size_t vocab)
+{
+    return size_round_up(vocab, VF_LANES) + size_round_up(block_count(vocab), VF_LANES);
+}
+
+// e^(x - shift) of one block to scratch; their sum.
+VF_INLINE double block_exps(const float *x, float *exps, size_t begin, size_t end, float shift)
+{
+    vf part = vf_set(0);
+    for (size_t i = begin; i < end; i += VF_LANES) {
+        const vf e = vf_exp(load_whole(x, i, end) - shift);
+        vf_store_f32(exps + i, e);
+        part += e;
+    }
+    return (double)vf_sum(part);
+}
+
 // A NaN must survive the maximum, so sums are what carries it: e^(NaN) is NaN.
-static double log_sum_exp(const float *x, size_t n)
+static double log_sum_exp(const float *x, size_t n, const row_scratch *scratch)
 {
     float most = -INFINITY;
     double sum = 0;
@@ -41,45 +70,52 @@ static double log_sum_exp(const float *x, size_t n)
             most = block_most;
         }
         const float shift = isfinite(most) ? most : 0;
-        vf part = vf_set(0);
-        for (size_t i = begin; i < end; i += VF_LANES)
-            part += vf_exp(load_whole(x, i, end) - shift);
-        sum += (double)vf_sum(part);
+        scratch->shifts[begin / BLOCK] = shift;
+        sum += block_exps(x, scratch->exps, begin, end, shift);
     }
     return (isfinite(most) ? (double)most : 0) + log(sum);
 }
 
-VF_INLINE void write_gradient(void *dlogits, size_t first, const float *x, size_t n, float lse,
-                              float scale, dtype type)
+VF_INLINE void write_gradient(void *dlogits, size_t first, size_t n, const row_scratch *scratch,
+                              double lse, float scale, dtype type)
 {
-    for (size_t i = 0; i < n; i += VF_LANES)
-        vf_store_upto(dlogits, first + i, first + n,
-                      vf_exp(vf_load_upto(x, i, n, DTYPE_F32) - lse) * scale, type);
+    for (size_t begin = 0; begin < n; begin += BLOCK) {
+        const size_t end = size_min(begin + BLOCK, n);
+        const float factor = (float)exp((double)scratch->shifts[begin / BLOCK] - lse) * scale;
+        for (size_t i = begin; i < end; i += VF_LANES)
+            vf_store_upto(dlogits, first + i, first + end, vf_load_f32(scratch->exps + i) * factor,
+                          type);
+    }
 }
 
-VF_INLINE void one_row(const cross_entropy_args *a, size_t r, dtype type)
+VF_INLINE void one_row(const cross_entropy_args *a, size_t r, const row_scratch *scratch,
+                       dtype type)
 {
-    const float *x = a->logits + r * a->vocab;
+    const size_t first = r * a->vocab;
     const size_t label = (size_t)a->labels[r];
-    const float target = x[label];
-    const double lse = log_sum_exp(x, a->vocab);
-    a->losses[r] = (float)(lse - (double)target);
+    const double target = (double)a->logits[first + label];
+    const double lse = log_sum_exp(a->logits + first, a->vocab, scratch);
+    a->losses[r] = (float)(lse - target);
     if (!a->dlogits)
         return;
-    const float of_label = (expf(target - (float)lse) - 1.0f) * a->scale[r];
-    const size_t first = r * a->vocab;
-    write_gradient(a->dlogits, first, x, a->vocab, (float)lse, a->scale[r], type);
+    write_gradient(a->dlogits, first, a->vocab, scratch, lse, a->scale[r], type);
+    const float of_label = (float)(exp(target - lse) - 1) * a->scale[r];
     vf_store_part(a->dlogits, first + label, 1, vf_set(of_label), type);
 }
 
 status CPU_OP(cross_entropy)(device_stream *s, const cross_entropy_args *args)
 {
+    const size_t floats = scratch_floats(args->vocab);
+    void *memory;
+    TRY(cpu_stream_scratch(s, floats * (size_t)cpu_stream_threads(s) * sizeof(float), &memory));
 #pragma omp parallel num_threads(cpu_split_threads(s, args->rows * args->vocab, args->rows))
     {
         size_t begin, end;
+        float *own = (float *)memory + floats * (size_t)omp_get_thread_num();
+        const row_scratch scratch = {own, own + size_round_up(args->vocab, VF_LANES)};
         cpu_split_own(args->rows, &begin, &end);
         for (size_t r = begin; r < end; r++)
-            CPU_BY_TYPE(args->type, T, one_row(args, r, T));
+            CPU_BY_TYPE(args->type, T, one_row(args, r, &scratch, T));
     }
     return STATUS_OK;
 }

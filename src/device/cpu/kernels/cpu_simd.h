@@ -61,20 +61,42 @@ VF_INLINE vf vf_abs(vf a)
     return (vf)((vi)a & 0x7fffffff);
 }
 
+/* Lanes turned by the constant n: lane i of the result is lane i + n of `a`. */
+#if VF_LANES == 16
+#define VF_TURN(a, n)                                                                        \
+    __builtin_shufflevector(a, a, n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7, n + 8, \
+                            n + 9, n + 10, n + 11, n + 12, n + 13, n + 14, n + 15)
+#elif VF_LANES == 8
+#define VF_TURN(a, n) \
+    __builtin_shufflevector(a, a, n, n + 1, n + 2, n + 3, n + 4, n + 5, n + 6, n + 7)
+#else
+#define VF_TURN(a, n) __builtin_shufflevector(a, a, n, n + 1, n + 2, n + 3)
+#endif
+
 VF_INLINE float vf_sum(vf a)
 {
-    float sum = 0;
-    for (int i = 0; i < VF_LANES; i++)
-        sum += a[i];
-    return sum;
+#if VF_LANES == 16
+    a += VF_TURN(a, 8);
+#endif
+#if VF_LANES >= 8
+    a += VF_TURN(a, 4);
+#endif
+    a += VF_TURN(a, 2);
+    a += VF_TURN(a, 1);
+    return a[0];
 }
 
 VF_INLINE float vf_max_lane(vf a)
 {
-    float most = a[0];
-    for (int i = 1; i < VF_LANES; i++)
-        most = a[i] > most ? a[i] : most;
-    return most;
+#if VF_LANES == 16
+    a = vf_max(a, VF_TURN(a, 8));
+#endif
+#if VF_LANES >= 8
+    a = vf_max(a, VF_TURN(a, 4));
+#endif
+    a = vf_max(a, VF_TURN(a, 2));
+    a = vf_max(a, VF_TURN(a, 1));
+    return a[0];
 }
 
 /* ---- Loads and stores of VF_LANES elements of any float type, from element `i` on ---- */

@@ -10,8 +10,10 @@
 #include "device/cpu/kernels/cpu_simd.h"
 
 enum {
-    TILE_ROWS = 6,
-    TILE_VECTORS = VF_LANES == 16 ? 4 : 2, // 24 or 12 sums: with B they fill the register file
+    // Attention's blocks of 64 divide by both. 16 or 8 sums hide the latency of the products; more
+    // would not fit into 16 registers, and with 32 leave rows over.
+    TILE_ROWS = VF_LANES == 16 ? 8 : 4,
+    TILE_VECTORS = 2,
 };
 
 typedef struct tile_product {
@@ -68,7 +70,7 @@ VF_INLINE void tile_column(const tile_product *p, size_t col, const size_t vecto
         tile_block(p, row, col, 1, vectors);
 }
 
-static inline void tile_multiply(const tile_product *p)
+VF_INLINE void tile_multiply(const tile_product *p)
 {
     size_t col = 0;
     for (; col + TILE_VECTORS * VF_LANES <= p->n; col += TILE_VECTORS * VF_LANES)

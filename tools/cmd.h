@@ -1,7 +1,7 @@
 /* The sub-commands of the program, one file cmd_NAME.c each.
  *
  * A sub-command gets its own arguments (argv[0] is its name), prints results on standard output and
- * returns a status; the error record, if any, is printed by main once. */
+ * returns a status; the error record, if any, is printed once: see cmd_job.h. */
 #ifndef TRIFOLD_TOOLS_CMD_H
 #define TRIFOLD_TOOLS_CMD_H
 

@@ -3,10 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "cmd.h"
 #include "cmd_config.h"
-#include "comm/comm.h"
+#include "cmd_job.h"
 #include "train/train.h"
 
 static void print_help(void)
@@ -79,11 +78,7 @@ status cmd_eval(int argc, char **argv)
     if (cc.n_sets == CMD_SETS_MAX)
         return fail(STATUS_ERR_CONFIG, "more than %d --set options", CMD_SETS_MAX - 1);
     cc.sets[cc.n_sets++] = load;
-    const comm_options how = comm_options_defaults();
     comm *cm;
-    TRY(comm_create(&how, &cm));
-    log_init(comm_world_rank(cm), comm_world_size(cm));
-    const status result = evaluate_on(cm, &cc, part);
-    comm_destroy(cm);
-    return result;
+    TRY(cmd_job_begin(&cm));
+    return cmd_job_end(cm, evaluate_on(cm, &cc, part));
 }

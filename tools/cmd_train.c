@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "cmd.h"
 #include "cmd_config.h"
-#include "comm/comm.h"
+#include "cmd_job.h"
 #include "train/train.h"
 
 static void print_help(void)
@@ -76,11 +76,7 @@ status cmd_train(int argc, char **argv)
                         argv[i]);
     }
     options.device = cc.device;
-    const comm_options how = comm_options_defaults();
     comm *cm;
-    TRY(comm_create(&how, &cm));
-    log_init(comm_world_rank(cm), comm_world_size(cm));
-    const status result = train_on(cm, &cc, &options);
-    comm_destroy(cm);
-    return result;
+    TRY(cmd_job_begin(&cm));
+    return cmd_job_end(cm, train_on(cm, &cc, &options));
 }

@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "base/status.h"
 #include "cmd.h"
+#include "cmd_job.h"
 
 typedef struct command {
     const char *name;
@@ -64,7 +64,6 @@ int main(int argc, char **argv)
 {
     limit_spinning(argv);
     status result = run_command(argc, argv);
-    if (result != STATUS_OK && error_message()[0])
-        log_error("%s", error_message());
+    cmd_job_report(result);
     return status_exit_code(result);
 }

@@ -75,6 +75,10 @@ comm_options comm_options_defaults(void);
  * mpirun it is a job of one rank. */
 status comm_create(const comm_options *options, comm **out);
 
+/* Whether a launcher says that it started this process as one of several ranks. Can be asked before
+ * comm_create(). */
+bool comm_launched(void);
+
 /* Finish outstanding messages, stop the thread and MPI. Collective; the caller's groups are
  * destroyed before; NULL is allowed. After a failed transfer it ends the job: comm_abort(c, 1). */
 void comm_destroy(comm *c);

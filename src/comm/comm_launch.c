@@ -27,9 +27,8 @@ static long environment_number(const char *name)
     return errno == 0 && end != text && *end == '\0' && value > 0 ? value : 0;
 }
 
-// A launcher tells its processes how many they are. A process that sees one rank all the same was
-// started by the launcher of another MPI, and N copies would each train alone.
-status comm_launcher_check(int mpi_size)
+// The number of ranks that the nearest launcher tells, with the variable that tells it, or 0.
+static long promised_ranks(const char **variable)
 {
     // `step` must be there too: a batch script's own SLURM variables say nothing about this
     // process, those of an srun step do. The first variable found is the nearest launcher's.
@@ -44,20 +43,34 @@ status comm_launcher_check(int mpi_size)
         {"PALS_NRANKS", NULL},          // Cray
         {"SLURM_STEP_NUM_TASKS", "SLURM_STEP_ID"},
     };
-    if (mpi_size != 1)
-        return STATUS_OK;
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         long promised = environment_number(launchers[i].size);
         if (promised == 0 || (launchers[i].step && !getenv(launchers[i].step)))
             continue;
-        if (promised == 1)
-            return STATUS_OK;
-        return fail(STATUS_ERR_CONFIG,
-                    "launcher and libmpi differ: %s is %ld but MPI sees 1 rank; start with the "
-                    "mpirun of the MPI that this program is linked with (mpirun and libmpi differ)",
-                    launchers[i].size, promised);
+        *variable = launchers[i].size;
+        return promised;
     }
-    return STATUS_OK;
+    return 0;
+}
+
+bool comm_launched(void)
+{
+    const char *variable;
+    return promised_ranks(&variable) > 1;
+}
+
+// A launcher tells its processes how many they are. A process that sees one rank all the same was
+// started by the launcher of another MPI, and N copies would each train alone.
+status comm_launcher_check(int mpi_size)
+{
+    const char *variable;
+    const long promised = mpi_size == 1 ? promised_ranks(&variable) : 0;
+    if (promised <= 1)
+        return STATUS_OK;
+    return fail(STATUS_ERR_CONFIG,
+                "launcher and libmpi differ: %s is %ld but MPI sees 1 rank; start with the mpirun "
+                "of the MPI that this program is linked with (mpirun and libmpi differ)",
+                variable, promised);
 }
 
 static status local_ranks(comm *c)

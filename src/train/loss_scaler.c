@@ -7,9 +7,9 @@ loss_scaler loss_scaler_none(void)
 
 static status shrink(loss_scaler *s)
 {
-    s->good = 0;
     if (!s->dynamic)
         return STATUS_OK;
+    s->good = 0;
     if (s->credit > 1) {
         s->credit--;
         return STATUS_OK;
@@ -25,10 +25,10 @@ static status shrink(loss_scaler *s)
 
 static void grow(loss_scaler *s)
 {
-    s->good++;
     s->in_a_row = 0;
     if (!s->dynamic)
         return;
+    s->good++;
     if (s->refill_always)
         s->credit = s->hysteresis;
     if (s->good % s->window == 0) {

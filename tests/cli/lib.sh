@@ -54,3 +54,37 @@ fails() {
 metrics() {
     python3 "$here/metrics.py" "$@" || failed=1
 }
+
+# data PREFIX KIND...: see make_data.py.
+data() {
+    python3 "$here/make_data.py" "$@"
+}
+
+# toy FILE LINE...: the configuration of a small model on the data set d40, with more lines.
+toy() {
+    local file=$1
+    shift
+    cat >"$file" - <(printf '%s\n' "$@") <<'END'
+num-layers: 2
+hidden-size: 64
+num-attention-heads: 4
+seq-length: 32
+max-position-embeddings: 32
+pos-emb: rotary
+no-weight-tying: true
+vocab-size: 128
+optimizer: {type: Adam, params: {lr: 1e-3, betas: [0.9, 0.95]}}
+min-lr: 1e-4
+lr-decay-style: cosine
+warmup: 0.1
+train_micro_batch_size_per_gpu: 2
+hidden-dropout: 0
+attention-dropout: 0
+split: "100,0,0"
+train-iters: 20
+eval-iters: 0
+data-path: d40
+seed: 1234
+END
+    [ -e d40.bin ] || data d40 d40
+}

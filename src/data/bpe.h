@@ -1,48 +1,61 @@
-/* Inside the module: byte-pair encoding of words, given as bytes. */
+/* Inside the module: byte-pair encoding of words (Sennrich et al., "Neural machine translation of
+ * rare words with subword units", ACL 2016) over bytes, as GPT-2 does it.
+ *
+ * A vocabulary writes each byte as one printable character (byte_level_char). A word starts as the
+ * ids of its bytes; as long as two neighbours have a merge, those with the merge of the lowest
+ * rank, the leftmost of equals, become one. */
 #ifndef TRIFOLD_DATA_BPE_H
 #define TRIFOLD_DATA_BPE_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include "base/status.h"
-#include "data/tokenizer.h"
+#include "data/token_map.h"
+#include "data/tokenizer_text.h"
 
-/* Vocabulary and merges. Fill with bpe_add_token(), then bpe_add_merge() in the order of rank. */
-typedef struct bpe bpe;
+/* The character that stands for a byte: itself where it is printable Latin-1, else the next one
+ * from U+0100 on. */
+int32_t byte_level_char(uint8_t byte);
 
-status bpe_create(bpe **out);
-void bpe_destroy(bpe *b);
+/* Append the bytes that a token of a byte-level vocabulary stands for; those of its own text where
+ * one of its characters stands for no byte. */
+status byte_level_decode(const char *text, size_t bytes, byte_buffer *out);
 
-/* Token `id` stands for these bytes. Ids may have gaps, come in any order, but not twice. */
-status bpe_add_token(bpe *b, const void *bytes, size_t length, int32_t id);
+typedef struct bpe_merge_slot {
+    uint64_t pair; /* left id in the upper half */
+    uint32_t rank;
+    int32_t id;
+} bpe_merge_slot;
 
-/* The next merge, of two tokens into the one that stands for both. STATUS_ERR_FORMAT where one of
- * the three is not in the vocabulary. */
-status bpe_add_merge(bpe *b, const void *left, size_t left_length, const void *right,
-                     size_t right_length);
+/* {0} is empty. Filled in this order: vocabulary, merges, bpe_finish(). Then it never changes. */
+typedef struct bpe {
+    token_map vocab;
+    bool ignore_merges; /* a word that is a token is that token, whatever the merges say */
+    bool fuse_unknown;  /* unknown bytes side by side give one unknown token */
+    int32_t unknown_id; /* for bytes that the vocabulary lacks; -1: they are left out */
+    int32_t byte_ids[256];
+    bpe_merge_slot *merges;
+    size_t merge_slots;
+    size_t merge_count;
+} bpe;
 
-/* The token of exactly these bytes, or -1. */
-int32_t bpe_find(const bpe *b, const void *bytes, size_t length);
+status bpe_init(bpe *m, size_t merges_expected);
+void bpe_fini(bpe *m);
 
-/* The bytes of a token; NULL where the id stands for none. */
-const char *bpe_bytes(const bpe *b, int32_t id, size_t *length);
+/* Add the merge of the next rank, at most as many as bpe_init() was told. Without both parts and
+ * the whole in the vocabulary *known is false and nothing was added. A pair that is there already
+ * takes the later rank. */
+status bpe_add_merge(bpe *m, const char *left, size_t left_bytes, const char *right,
+                     size_t right_bytes, byte_buffer *scratch, bool *known);
 
-/* One more than the largest id. */
-size_t bpe_size(const bpe *b);
+void bpe_finish(bpe *m);
 
-/* Words whole in the vocabulary are their token, without looking at merges. */
-void bpe_set_ignore_merges(bpe *b, bool ignore);
+/* Buffers and the cache of words of one thread. */
+typedef struct bpe_worker bpe_worker;
 
-/* A thread's scratch and its memory of words. */
-typedef struct bpe_cache bpe_cache;
+status bpe_worker_create(const bpe *m, bpe_worker **out);
+void bpe_worker_destroy(bpe_worker *w);
 
-status bpe_cache_create(bpe_cache **out);
-void bpe_cache_destroy(bpe_cache *c);
-
-/* Append the tokens of one word. Bytes that no token stands for are dropped, as Hugging Face does
- * where the model has no unknown token. */
-status bpe_encode(const bpe *b, bpe_cache *c, const char *word, size_t length, token_list *out);
+/* Append the ids of a word of 1 to 2^31 - 1 bytes. */
+status bpe_encode(bpe_worker *w, const uint8_t *word, size_t bytes, token_list *out);
 
 #endif

@@ -19,6 +19,14 @@ typedef struct reduction {
     void (*store)(void *out, const void *acc, size_t n); /* rounded to the element's type */
 } reduction;
 
+// The conversions want wide vectors: on x86 each loop is compiled for AVX2 too and chosen at load
+// time. Sums are the same on all: no fused operations (-ffp-contract=off), one element a lane.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define VECTOR_LOOP __attribute__((target_clones("default", "avx2")))
+#else
+#define VECTOR_LOOP
+#endif
+
 static inline float from_bits(uint32_t bits)
 {
     float value;
@@ -98,31 +106,31 @@ static inline f16 narrow_f16(float value)
 #define MAX_FLOAT(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
 #define MAX_INTEGER(a, b) ((a) > (b) ? (a) : (b))
 
-#define DEFINE_LOAD(name, element, accumulator, widen)    \
-    static void name(void *acc, const void *in, size_t n) \
-    {                                                     \
-        accumulator *restrict a = acc;                    \
-        const element *restrict x = in;                   \
-        for (size_t i = 0; i < n; i++)                    \
-            a[i] = widen(x[i]);                           \
+#define DEFINE_LOAD(name, element, accumulator, widen)                \
+    VECTOR_LOOP static void name(void *acc, const void *in, size_t n) \
+    {                                                                 \
+        accumulator *restrict a = acc;                                \
+        const element *restrict x = in;                               \
+        for (size_t i = 0; i < n; i++)                                \
+            a[i] = widen(x[i]);                                       \
     }
-#define DEFINE_FOLD(name, element, accumulator, widen, op) \
-    static void name(void *acc, const void *in, size_t n)  \
-    {                                                      \
-        accumulator *restrict a = acc;                     \
-        const element *restrict x = in;                    \
-        for (size_t i = 0; i < n; i++) {                   \
-            accumulator value = widen(x[i]);               \
-            a[i] = (accumulator)op(a[i], value);           \
-        }                                                  \
+#define DEFINE_FOLD(name, element, accumulator, widen, op)            \
+    VECTOR_LOOP static void name(void *acc, const void *in, size_t n) \
+    {                                                                 \
+        accumulator *restrict a = acc;                                \
+        const element *restrict x = in;                               \
+        for (size_t i = 0; i < n; i++) {                              \
+            accumulator value = widen(x[i]);                          \
+            a[i] = (accumulator)op(a[i], value);                      \
+        }                                                             \
     }
-#define DEFINE_STORE(name, element, accumulator, narrow)   \
-    static void name(void *out, const void *acc, size_t n) \
-    {                                                      \
-        const accumulator *restrict a = acc;               \
-        element *restrict y = out;                         \
-        for (size_t i = 0; i < n; i++)                     \
-            y[i] = narrow(a[i]);                           \
+#define DEFINE_STORE(name, element, accumulator, narrow)               \
+    VECTOR_LOOP static void name(void *out, const void *acc, size_t n) \
+    {                                                                  \
+        const accumulator *restrict a = acc;                           \
+        element *restrict y = out;                                     \
+        for (size_t i = 0; i < n; i++)                                 \
+            y[i] = narrow(a[i]);                                       \
     }
 
 #define DEFINE_FLOAT(suffix, element)                                    \

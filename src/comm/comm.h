@@ -66,6 +66,9 @@ typedef struct comm_options {
                            smaller ones, to bound their staging memory */
     double watchdog_s;  /* a message that does not move for longer ends the run with exit status 1
                            and a line that names it and the ranks it waits for; 0 = never */
+    bool check_calls;   /* for debugging: every collective first compares operation, kind, type,
+                           counts and root over its group, and fails on all ranks, naming the odd
+                           one, where they differ. The begin calls then wait for all ranks */
 } comm_options;
 
 comm_options comm_options_defaults(void);

@@ -1,7 +1,5 @@
 #include "comm/comm_internal.h"
 
-#include <stdlib.h>
-
 #include "base/memory.h"
 #include "base/sizes.h"
 
@@ -82,6 +80,8 @@ static status allocate(comm *c, comm_dimension dimension, const int *world_ranks
     }
     if (count == 1) // it sends nothing
         return STATUS_OK;
+    TRY(memory_alloc(size, COMM_CHECK_FIELDS * sizeof *group->calls, "scratch of a group",
+                     (void **)&group->calls));
     TRY(memory_alloc(size, sizeof *group->inputs, "scratch of a group", (void **)&group->inputs));
     TRY(memory_alloc(slots, sizeof *group->indices, "scratch of a group",
                      (void **)&group->indices));
@@ -102,6 +102,7 @@ static void release(comm_group *group)
         memory_free(group->lanes[i].staging);
     }
     memory_free(group->world_ranks);
+    memory_free(group->calls);
     memory_free(group->inputs);
     memory_free(group->indices);
     memory_free(group->statuses);

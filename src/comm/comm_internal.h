@@ -26,6 +26,7 @@ enum {
     COMM_ROLES = 4,   /* streams to each peer that an algorithm may use */
     COMM_SMALL_BYTES = 4096,    /* reductions up to this gather whole buffers: one step, not two */
     COMM_STAGING_MAX = 8 << 20, /* bytes of a lane; large groups get smaller chunks */
+    COMM_CHECK_FIELDS = 7,      /* numbers that describe a call in the check of calls */
     COMM_CHUNK_UNIT = 8,        /* chunks are multiples of this: whole elements of every type */
 };
 
@@ -161,6 +162,10 @@ bool comm_job_finished(const comm_job *job);
 status comm_job_begin(comm_group *group, const comm_message *message, comm_request *request);
 status comm_task_run(comm *c, status (*task)(comm *c, void *argument), void *argument);
 
+/* Compare the call that `message` is with those of the other ranks of the group; blocks. On a
+ * difference fails on all of them. */
+status comm_check_call(comm_group *group, const comm_message *message);
+
 /* ---- Groups ------------------------------------------------------------------------------- */
 
 struct comm_lane {
@@ -180,6 +185,8 @@ struct comm_group {
     MPI_Comm mpi;
     unsigned sequence; /* collectives started */
     comm_lane lanes[COMM_LANES];
+    int64_t *calls;       /* [size][COMM_CHECK_FIELDS], of the caller's thread; see comm_check.c */
+    uint64_t checked;     /* calls compared */
     const void **inputs;  /* [size], scratch of a reduction */
     int *indices;         /* [COMM_ROLES * size * COMM_WINDOW], scratch of MPI_Testsome */
     MPI_Status *statuses; /* the same */

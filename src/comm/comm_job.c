@@ -1,7 +1,5 @@
 #include "comm/comm_internal.h"
 
-#include <string.h>
-
 #include "base/sizes.h"
 
 enum {

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/log.h"
-
 status comm_mpi_fail(int code, const char *what)
 {
     char text[MPI_MAX_ERROR_STRING] = "unknown error";

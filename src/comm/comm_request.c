@@ -114,6 +114,16 @@ static status check_peer(const comm_group *group, const char *what, int peer, bo
                 self ? "" : ", without the caller");
 }
 
+// Begin a collective, checked first where the options ask for it.
+static status collective_begin(comm_group *group, const comm_message *message,
+                               comm_request *request)
+{
+    request->job = NULL;
+    if (group->owner->options.check_calls && group->size > 1)
+        TRY(comm_check_call(group, message));
+    return comm_job_begin(group, message, request);
+}
+
 status comm_allreduce_begin(comm_group *group, comm_kind kind, comm_op op, void *buffer,
                             size_t count, dtype type, comm_request *request)
 {
@@ -127,7 +137,7 @@ status comm_allreduce_begin(comm_group *group, comm_kind kind, comm_op op, void 
         .count = count,
         .peer = -1,
     };
-    return comm_job_begin(group, &message, request);
+    return collective_begin(group, &message, request);
 }
 
 status comm_reduce_scatter_begin(comm_group *group, comm_kind kind, comm_op op, void *buffer,
@@ -143,7 +153,7 @@ status comm_reduce_scatter_begin(comm_group *group, comm_kind kind, comm_op op, 
         .peer = -1,
     };
     TRY(sum_counts(group, counts, &message.count));
-    return comm_job_begin(group, &message, request);
+    return collective_begin(group, &message, request);
 }
 
 status comm_allgather_begin(comm_group *group, comm_kind kind, void *buffer, const size_t *counts,
@@ -158,7 +168,7 @@ status comm_allgather_begin(comm_group *group, comm_kind kind, void *buffer, con
         .peer = -1,
     };
     TRY(sum_counts(group, counts, &message.count));
-    return comm_job_begin(group, &message, request);
+    return collective_begin(group, &message, request);
 }
 
 status comm_broadcast_begin(comm_group *group, comm_kind kind, void *buffer, size_t count,
@@ -176,7 +186,7 @@ status comm_broadcast_begin(comm_group *group, comm_kind kind, void *buffer, siz
         .count = count,
         .peer = root,
     };
-    return comm_job_begin(group, &message, request);
+    return collective_begin(group, &message, request);
 }
 
 status comm_send_begin(comm_group *group, comm_kind kind, const void *buffer, size_t count,

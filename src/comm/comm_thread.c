@@ -1,13 +1,11 @@
 #include "comm/comm_internal.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <time.h>
 
 enum {
-    POLLS_YIELDING =
-        64, /* polls in vain that only yield the core; each costs about a microsecond */
+    POLLS_YIELDING = 64, /* polls in vain that only yield the core, about 1 us each */
     SLEEP_FIRST_US = 20, /* then naps this long, twice as long after every SLEEP_REPEAT naps */
     SLEEP_LAST_US = 100,
     SLEEP_REPEAT = 16,

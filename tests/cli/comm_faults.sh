@@ -31,6 +31,7 @@ expect late 1 20 'allreduce of gradients along data (100000 elements of fp32) ha
 expect killed nonzero 20 'signal 9' $run killed
 expect after_killed 0 20 '^3 ranks$' $run none # nothing is left that hinders the next start
 expect lengths 1 20 'broadcast of parameters (data): world rank 0 sent more bytes than this rank expects' $run lengths
+expect differ 1 20 'call 1 of the group: world rank 2 calls allreduce of 100000 elements of int32 .*, rank 0 calls allreduce of 100000 elements of fp32' $run differ
 expect abort 7 20 '' $run abort 7
 
 # Without mpirun it is a job of one; where another MPI's launcher started it, it must not be.

@@ -4,6 +4,7 @@
 //   late       rank 1 never joins an allreduce; the watchdog of the others must end the run
 //   killed     rank 1 kills itself while all exchange messages
 //   lengths    rank 0 broadcasts more than the others expect
+//   differ     with the check of calls, rank 2 asks for another type
 //   abort N    rank 1 ends the job with exit status N while the others wait
 #include <signal.h>
 #include <stdio.h>
@@ -42,6 +43,9 @@ static status go_wrong(comm *c, const char *fault, int code)
     if (strcmp(fault, "lengths") == 0)
         return comm_broadcast(comm_world(c), COMM_PARAMETERS, values, rank == 0 ? 200 : 100,
                               DTYPE_F32, 0);
+    if (strcmp(fault, "differ") == 0)
+        return comm_allreduce(comm_world(c), COMM_GRADIENTS, COMM_SUM, values, COUNT,
+                              rank == 2 ? DTYPE_I32 : DTYPE_F32);
     if (strcmp(fault, "abort") == 0) {
         if (rank == 1)
             comm_abort(c, code);
@@ -59,6 +63,7 @@ int main(int argc, char **argv)
     comm *c = NULL;
     comm_options options = comm_options_defaults();
     options.watchdog_s = 1;
+    options.check_calls = argc > 1 && strcmp(argv[1], "differ") == 0;
     status result = comm_create(&options, &c);
     if (result != STATUS_OK) {
         log_error("%s", error_message());

@@ -69,12 +69,14 @@ static inline float *buffer_of(size_t count)
     return x;
 }
 
-/* Start the world; the program's first argument, where given, is the limit of chunks in bytes. */
+/* Start the world. The program's first argument, where given, is the limit of chunks in bytes, or
+ * "check" to have all calls checked. */
 static inline bool world_begin(int argc, char **argv)
 {
     comm_options options = comm_options_defaults();
     options.watchdog_s = 60;
-    if (argc > 1)
+    options.check_calls = argc > 1 && strcmp(argv[1], "check") == 0;
+    if (argc > 1 && !options.check_calls)
         options.chunk_bytes = (size_t)strtoul(argv[1], NULL, 10);
     if (comm_create(&options, &world) != STATUS_OK) {
         fprintf(stderr, "%s\n", error_message());

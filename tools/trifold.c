@@ -1,4 +1,5 @@
 // The program's entry: finds the sub-command, runs it, prints the error and gives the exit status.
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,7 @@ static status run_command(int argc, char **argv)
         return STATUS_OK;
     }
     if (!strcmp(argv[1], "--version")) {
-        puts("trifold " TRIFOLD_VERSION);
+        puts("trifold " TRIFOLD_VERSION "\n" TRIFOLD_BUILD_OPTIONS);
         return STATUS_OK;
     }
     for (const command *c = commands; c->name; c++)
@@ -56,13 +57,14 @@ static void limit_spinning(char **argv)
 {
     if (getenv("OMP_WAIT_POLICY") || getenv("GOMP_SPINCOUNT"))
         return;
-    if (setenv("GOMP_SPINCOUNT", "20000", 1) == 0)
+    if (setenv("GOMP_SPINCOUNT", "2000", 1) == 0)
         execv("/proc/self/exe", argv); // where it fails, the program is only slower
 }
 
 int main(int argc, char **argv)
 {
     limit_spinning(argv);
+    signal(SIGXFSZ, SIG_IGN); // a file-size limit is then a write error with a name
     status result = run_command(argc, argv);
     cmd_job_report(result);
     return status_exit_code(result);

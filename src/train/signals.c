@@ -24,7 +24,6 @@ void signals_install(void)
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
-    signal(SIGXFSZ, SIG_IGN);
 }
 
 int signals_stop_requested(void)

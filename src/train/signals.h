@@ -1,6 +1,5 @@
 /* Requests to stop: SIGTERM, SIGINT and SIGUSR1 set a flag that the loop reads between iterations
- * (mpirun forwards SIGUSR1 to all ranks). A second SIGINT ends the process at once. SIGXFSZ is
- * ignored, so that a file-size limit is a write error with a name. */
+ * (mpirun forwards SIGUSR1 to all ranks). A second SIGINT ends the process at once. */
 #ifndef TRIFOLD_TRAIN_SIGNALS_H
 #define TRIFOLD_TRAIN_SIGNALS_H
 

@@ -18,6 +18,8 @@ static status check_supported(const config *c)
         return config_fail(c, "model_parallel_size",
                            "%lld tensor-parallel ranks are not available in this version; 1 is",
                            (long long)c->model_parallel_size);
+    if (c->train_epochs > 0)
+        return config_fail(c, "train_epochs", "is not available in this version; set train_iters");
     if (c->zero_optimization.stage > 0)
         return config_fail(c, "zero_optimization.stage",
                            "stage %lld is not available in this version; 0 is",
@@ -98,25 +100,22 @@ static status open_part(train_state *t, dataset_part part, const config_strings 
              (long long)dataset_count(t->parts[part]), (long long)dataset_documents(t->parts[part]),
              (long long)dataset_epochs(t->parts[part]),
              dataset_epochs(t->parts[part]) == 1 ? "" : "s");
+    if (dataset_unused_bytes(t->parts[part]) > 0)
+        log_info("warning: %llu bytes of the %s data belong to no document; is its index whole?",
+                 (unsigned long long)dataset_unused_bytes(t->parts[part]), dataset_part_str(part));
     return STATUS_OK;
 }
 
-// A part of a split that is empty is not evaluated, as in GPT-NeoX; one that is too small is an
-// error of dataset_open().
-static bool part_is_cut(const config *c, dataset_part part)
+// Whether the run reads a part: training always; validation wherever it is to be evaluated, and
+// then a part without documents is an error; test where there is one.
+static bool is_needed(const train_state *t, dataset_part part, const config_strings *paths)
 {
-    double shares[DATASET_PARTS] = {0};
-    const char *p = c->split;
-    for (int i = 0; i < DATASET_PARTS && *p; i++) {
-        char *end;
-        shares[i] = strtod(p, &end);
-        if (end == p)
-            return true; // split_bounds() says what is wrong with it
-        p = end;
-        while (*p == ',' || *p == '/' || *p == ' ')
-            p++;
-    }
-    return shares[part] > 0;
+    const config *c = t->config;
+    if (t->evaluating)
+        return part == t->only_part;
+    if (part == DATASET_TRAIN || c->eval_iters == 0)
+        return part == DATASET_TRAIN;
+    return c->data_path || paths->count > 0;
 }
 
 static status open_data(train_state *t)
@@ -131,16 +130,23 @@ static status open_data(train_state *t)
                     "no data is named; set data-path, or train-data-paths and the like");
     if (t->evaluating && c->eval_iters == 0)
         return config_fail(c, "eval_iters", "is 0, so there is nothing to evaluate");
-    for (int part = 0; part < DATASET_PARTS; part++) {
+    for (int i = 0; i < DATASET_PARTS; i++) {
+        const dataset_part part = (dataset_part)i;
         int64_t wanted;
-        TRY(split_samples_wanted((dataset_part)part, t->train_iters, c->eval_interval,
-                                 c->eval_iters, t->plan.global_batch, &wanted));
-        const bool given =
-            c->data_path ? part_is_cut(c, (dataset_part)part) : paths[part]->count > 0;
-        const bool needed = part == DATASET_TRAIN || (wanted > 0 && given);
-        if (t->evaluating ? part != (int)t->only_part : !needed)
+        if (!is_needed(t, part, paths[i]))
             continue;
-        TRY(open_part(t, (dataset_part)part, paths[part], weights[part], wanted));
+        TRY(split_samples_wanted(part, t->train_iters, c->eval_interval, c->eval_iters,
+                                 t->plan.global_batch, &wanted));
+        const status result = open_part(t, part, paths[i], weights[i], wanted);
+        // GPT-NeoX's usual split leaves small sets without a test part; it goes without, and so do
+        // we, but say it.
+        const bool optional = part == DATASET_TEST && c->data_path && !t->evaluating;
+        if (result == STATUS_ERR_CONFIG && optional) {
+            log_info("note: no test part: %s", error_message());
+            error_clear();
+            continue;
+        }
+        TRY(result);
     }
     return STATUS_OK;
 }

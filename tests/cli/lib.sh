@@ -38,8 +38,9 @@ works() {
 # fails NAME STATUS RANKS TEXT ARGUMENT...: the program must end with STATUS within 10 s and say
 # TEXT, a regular expression, in one line "trifold: ...", which is the only such line.
 fails() {
-    local name=$1 code=$2 ranks=$3 text=$4 begin=$SECONDS got
+    local name=$1 code=$2 ranks=$3 text=$4 begin=$SECONDS got before=$failed
     shift 4
+    failed=0
     trifold "$ranks" "$@" >"$name.log" 2>"$name.err"
     got=$?
     [ "$got" = "$code" ] || wrong "$name: exit status $got, it should be $code"
@@ -48,6 +49,7 @@ fails() {
     grep '^trifold: ' "$name.err" | grep -Eq -- "$text" || wrong "$name: nothing says \"$text\""
     if grep -Eq 'Sanitizer|runtime error' "$name.err"; then wrong "$name: a sanitizer speaks"; fi
     [ "$failed" = 0 ] || grep -h . "$name.err" | tail -n 20
+    [ "$before" = 0 ] || failed=1
 }
 
 # metrics close|same ...: compare what runs wrote, see metrics.py.

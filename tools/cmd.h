@@ -8,6 +8,7 @@
 #include "base/status.h"
 
 status cmd_train(int argc, char **argv);
+status cmd_prep(int argc, char **argv);
 status cmd_convert(int argc, char **argv);
 status cmd_eval(int argc, char **argv);
 

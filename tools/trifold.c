@@ -17,6 +17,7 @@ typedef struct command {
 
 static const command commands[] = {
     {"train", "train a model from YAML; under mpirun on several ranks", cmd_train},
+    {"prep", "text files to a set of tokens", cmd_prep},
     {"convert", "Hugging Face GPTNeoX to a checkpoint and back", cmd_convert},
     {"eval", "loss and perplexity of a checkpoint", cmd_eval},
     {NULL, NULL, NULL},

@@ -1,5 +1,6 @@
 // From a text to ids: the steps of tokenizer_internal.h in their order.
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "data/tokenizer_internal.h"
@@ -101,4 +102,25 @@ status tokenizer_encode(tokenizer_encoder *e, const char *text, size_t bytes, bo
     TRY(token_list_append(out, e->t->before.ids, e->t->before.count));
     TRY(encode_pieces(e, data, bytes, parse_special));
     return token_list_append(out, e->t->after.ids, e->t->after.count);
+}
+
+// GPT-2's expression makes a word of such a newline alone, normal forms do not look over it, and an
+// added token must neither contain it nor take white space.
+bool tokenizer_can_cut(const tokenizer *t)
+{
+    if (t->kind == TOKENIZER_CHAR_LEVEL)
+        return true;
+    if (t->stage_count != 1 || t->stages[0].kind != SPLIT_GPT2 ||
+        t->before.count + t->after.count > 0)
+        return false;
+    for (size_t i = 0; i < t->normal_count; i++)
+        if (t->normal[i].kind > NORMAL_NFKD)
+            return false;
+    for (size_t i = 0; i < t->added.count; i++) {
+        const token_entry *name = &t->added.names.entries[i];
+        if (t->added.tokens[i].lstrip || t->added.tokens[i].rstrip ||
+            memchr(name->text, '\n', name->bytes))
+            return false;
+    }
+    return true;
 }

@@ -3,7 +3,8 @@
 // Products of 16-bit types run in fp32 on widened operands, unless the processor has matrix tiles
 // (AMX). fp16 has no fast product in oneDNN 2.6. For bf16 AVX-512 has vdpbf16ps, but on the Intel
 // processors measured it runs at half the rate of fp32 (165 against 330 GFLOP/s on two cores), and
-// widening costs far less than it gains. Sums are fp32 either way; products of bf16 are exact in it.
+// widening costs far less than it gains. Sums are fp32 either way; products of bf16 are exact in
+// it.
 #include <string.h>
 
 #include "base/memory.h"

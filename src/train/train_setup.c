@@ -118,7 +118,7 @@ static bool is_needed(const train_state *t, dataset_part part, const config_stri
     return c->data_path || paths->count > 0;
 }
 
-static status open_data(train_state *t)
+static status open_data(train_state *t, bool dry_run)
 {
     const config *c = t->config;
     const config_strings *paths[DATASET_PARTS] = {&c->train_data_paths, &c->valid_data_paths,
@@ -137,6 +137,9 @@ static status open_data(train_state *t)
             continue;
         TRY(split_samples_wanted(part, t->train_iters, c->eval_interval, c->eval_iters,
                                  t->plan.global_batch, &wanted));
+        // A dry run checks that the part can be read; the order of all samples may take minutes.
+        if (dry_run && wanted > t->plan.global_batch)
+            wanted = t->plan.global_batch;
         const status result = open_part(t, part, paths[i], weights[i], wanted);
         // GPT-NeoX's usual split leaves small sets without a test part; it goes without, and so do
         // we, but say it.
@@ -232,7 +235,7 @@ status train_setup(train_state *t, const train_options *options)
     TRY(train_describe(t, options));
     if (!options->dry_run)
         TRY(check_supported(c));
-    TRY(open_data(t));
+    TRY(open_data(t, options->dry_run));
     if (options->dry_run)
         return STATUS_OK;
     TRY(grid_create(t->comm, &t->plan.grid, &t->grid));

@@ -8,13 +8,14 @@
 #include "train/signals.h"
 #include "train/train_internal.h"
 
-// GPT-NeoX's rule: every checkpoint-factor iterations, or at int(factor^k), or where asked for.
+// GPT-NeoX's rule: where asked for (0: before the first), every checkpoint-factor iterations, or at
+// int(factor^k).
 static bool is_save_iteration(const config *c, int64_t iteration)
 {
     for (size_t i = 0; i < c->extra_save_iters.count; i++)
         if (c->extra_save_iters.items[i] == iteration)
             return true;
-    if (!config_is_set(c, "checkpoint_factor"))
+    if (iteration == 0 || !config_is_set(c, "checkpoint_factor"))
         return false;
     if (c->checkpoint_scale == CONFIG_SCALE_LINEAR)
         return iteration % (int64_t)c->checkpoint_factor == 0;

@@ -36,15 +36,21 @@ say "4/6 tokens: one character a token"
 say "5/6 training: 3.4 million parameters, two ranks, 300 steps"
 # Ranks that wait for each other leave the core to the other one.
 export OMP_WAIT_POLICY=passive
+as_root=
 if [ "$(id -u)" = 0 ]; then
+    as_root=" --allow-run-as-root"
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 rm -rf $run
-mpirun -n 2 --oversubscribe --bind-to none $trifold train configs/quickstart.yml </dev/null
+mpirun -n 2 --oversubscribe --bind-to none $trifold train configs/quickstart.yml </dev/null || {
+    status=$?
+    say "the training ended early, with exit status $status; what it wrote is in $run"
+    exit $status
+}
 
 say "6/6 the loss curve"
 python3 tools/plot_loss.py -o $run/loss.svg --title "King James Bible, one character a token" $run \
     >/dev/null
 
 say "done in $(($(date +%s) - started)) s: the loss curve is $PWD/$run/loss.svg"
-say "try next: mpirun -n 2 --oversubscribe $trifold train configs/quickstart.yml --set train-iters=1000 --set log-dir=runs/longer --set save=runs/longer/checkpoints"
+say "try next: mpirun -n 2 --oversubscribe$as_root $trifold train configs/quickstart.yml --set train-iters=1000 --set log-dir=runs/longer --set save=runs/longer/checkpoints"

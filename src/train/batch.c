@@ -74,6 +74,13 @@ static int64_t mark_counted(const train_state *t, int64_t k)
     return counted;
 }
 
+static void clear_samples(train_state *t)
+{
+    const size_t blocks = (size_t)t->plan.accumulation;
+    memset(t->batch.samples, 0, blocks * (rows_of(t) + t->plan.model.batch) * sizeof(int32_t));
+    memset(t->batch.mask, 0, blocks * rows_of(t));
+}
+
 status batch_read(train_state *t, dataset_part part, int64_t number, int64_t *counted)
 {
     const batch_order order = {.samples = dataset_count(t->parts[part]),
@@ -83,7 +90,13 @@ status batch_read(train_state *t, dataset_part part, int64_t number, int64_t *co
     const int64_t rank = t->grid.place.data;
     *counted = 0;
     for (int64_t k = 0; k < t->plan.accumulation; k++) {
-        TRY(dataset_batch(t->parts[part], &order, number, k, rank, samples_of(t, k)));
+        const status result =
+            dataset_batch(t->parts[part], &order, number, k, rank, samples_of(t, k));
+        if (result != STATUS_OK) {
+            clear_samples(t);
+            *counted = 0;
+            return result;
+        }
         *counted += mark_counted(t, k);
     }
     return STATUS_OK;

@@ -33,6 +33,7 @@ typedef struct rank_report {
     double loss_sum; /* over this rank's counted tokens */
     int64_t counted; /* tokens of this rank whose loss counts */
     int64_t signal;  /* that asked this rank to stop, or 0 */
+    int64_t failed;  /* 1 where it could not read its samples */
 } rank_report;
 
 typedef struct train_state {
@@ -101,7 +102,8 @@ status batch_create(train_state *t);
 void batch_destroy(train_state *t);
 
 /* Read this rank's samples of global batch `number` of a part; *counted of their tokens have a loss
- * on this rank. */
+ * on this rank. On failure the samples are token 0 and none counts, so that the rank can go on to
+ * where all ranks tell how they fared. */
 status batch_read(train_state *t, dataset_part part, int64_t number, int64_t *counted);
 
 /* Bring micro-batch `k` of what was read to the device; a counted row's loss weighs `scale`. */
@@ -116,5 +118,9 @@ status batch_loss_sum(train_state *t, double *sum);
 /* Give `mine` to all ranks and combine all ranks' reports in rank order: sums, and the first
  * signal. Collective. */
 status reports_combine(train_state *t, const rank_report *mine, rank_report *all);
+
+/* What reading gave this rank, agreed with all others where some rank of the combined report
+ * failed. Collective. */
+status reports_agree(train_state *t, const rank_report *all, status reading);
 
 #endif

@@ -25,10 +25,19 @@ status reports_combine(train_state *t, const rank_report *mine, rank_report *all
     for (int r = 0; r < ranks; r++) {
         all->loss_sum += t->reports[r].loss_sum;
         all->counted += t->reports[r].counted;
+        all->failed += t->reports[r].failed;
         if (all->signal == 0)
             all->signal = t->reports[r].signal;
     }
     return STATUS_OK;
+}
+
+status reports_agree(train_state *t, const rank_report *all, status reading)
+{
+    if (all->failed == 0)
+        return STATUS_OK;
+    t->agreed_failure = true;
+    return comm_agree(t->comm, reading);
 }
 
 // The tokens of the global batch whose loss counts. Only masks need the other ranks' numbers.
@@ -115,13 +124,15 @@ status train_iteration(train_state *t, int *signal)
     step_record record = {.iteration = t->iteration + 1, .train_iters = t->train_iters};
     int64_t counted, all_counted;
     rank_report mine = {0}, all;
-    TRY(batch_read(t, DATASET_TRAIN, t->iteration, &counted));
+    const status reading = batch_read(t, DATASET_TRAIN, t->iteration, &counted);
     TRY(count_all(t, counted, &all_counted));
     TRY(accumulate_gradients(t, all_counted));
     TRY(update(t, &record));
     TRY(batch_loss_sum(t, &mine.loss_sum));
     mine.signal = signals_stop_requested();
+    mine.failed = reading != STATUS_OK;
     TRY(reports_combine(t, &mine, &all));
+    TRY(reports_agree(t, &all, reading));
     t->iteration++;
     record.loss = all.loss_sum / (double)all_counted;
     *signal = (int)all.signal;
@@ -139,10 +150,11 @@ status train_evaluate(train_state *t, dataset_part part, bool at_end)
             ? 0
             : batch_order_eval_start(t->iteration, t->config->eval_interval, batches, at_end);
     rank_report mine = {0}, all;
-    for (int64_t i = 0; i < batches; i++) {
+    status reading = STATUS_OK;
+    for (int64_t i = 0; i < batches && reading == STATUS_OK; i++) {
         int64_t counted;
         double sum;
-        TRY(batch_read(t, part, first + i, &counted));
+        reading = batch_read(t, part, first + i, &counted);
         for (int64_t k = 0; k < t->plan.accumulation; k++) {
             TRY(batch_upload(t, k, 0));
             const model_batch batch = batch_view(t, k);
@@ -152,7 +164,9 @@ status train_evaluate(train_state *t, dataset_part part, bool at_end)
         mine.loss_sum += sum;
         mine.counted += counted;
     }
+    mine.failed = reading != STATUS_OK;
     TRY(reports_combine(t, &mine, &all));
+    TRY(reports_agree(t, &all, reading));
     const double loss = all.loss_sum / (double)(all.counted > 0 ? all.counted : 1);
     t->eval_loss[part] = loss;
     return t->metrics ? metrics_eval(t->metrics, t->iteration, dataset_part_str(part), loss)

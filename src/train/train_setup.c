@@ -219,7 +219,8 @@ static status open_metrics(train_state *t)
     return metrics_create(&options, &t->metrics);
 }
 
-status train_setup(train_state *t, const train_options *options)
+// What each rank does for itself.
+static status prepare(train_state *t, const train_options *options)
 {
     size_t vocab = 0;
     const config *c = t->config;
@@ -235,7 +236,12 @@ status train_setup(train_state *t, const train_options *options)
     TRY(train_describe(t, options));
     if (!options->dry_run)
         TRY(check_supported(c));
-    TRY(open_data(t, options->dry_run));
+    return open_data(t, options->dry_run);
+}
+
+status train_setup(train_state *t, const train_options *options)
+{
+    TRY(comm_agree(t->comm, prepare(t, options)));
     if (options->dry_run)
         return STATUS_OK;
     TRY(grid_create(t->comm, &t->plan.grid, &t->grid));

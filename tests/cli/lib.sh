@@ -12,14 +12,17 @@ wrong() {
     failed=1
 }
 
-# trifold RANKS ARGUMENT...: the program, under mpirun where there are several ranks.
+# trifold RANKS ARGUMENT...: the program, under mpirun where there are several ranks, or what
+# `launch` holds in its place.
+launch=()
 trifold() {
     local ranks=$1
     shift
     if [ "$ranks" = 1 ]; then
         timeout 120 "$TRIFOLD" "$@"
     else
-        timeout 120 mpirun -n "$ranks" --oversubscribe --bind-to none "$TRIFOLD" "$@"
+        timeout 120 mpirun -n "$ranks" --oversubscribe --bind-to none \
+            "${launch[@]:-$TRIFOLD}" "$@"
     fi
 }
 

@@ -19,10 +19,11 @@ static status check_supported(const config *c)
                            "%lld tensor-parallel ranks are not available in this version; 1 is",
                            (long long)c->model_parallel_size);
     if (c->train_epochs > 0)
-        return config_fail(c, "train_epochs", "is not available in this version; set train_iters");
+        return config_fail(c, "train_epochs",
+                           "train_epochs is not available in this version; set train_iters");
     if (c->zero_optimization.stage > 0)
         return config_fail(c, "zero_optimization.stage",
-                           "stage %lld is not available in this version; 0 is",
+                           "zero stage %lld is not available in this version; 0 is",
                            (long long)c->zero_optimization.stage);
     return STATUS_OK;
 }
@@ -65,7 +66,8 @@ status train_vocabulary(const config *c, size_t *vocab, int32_t *eod)
         size_t size;
         TRY(vocabulary_of_tokenizer(c, &size, eod));
         if (c->vocab_size > 0 && size != (size_t)c->vocab_size)
-            return config_fail(c, "vocab_size", "is %lld, but the tokenizer has %zu tokens",
+            return config_fail(c, "vocab_size",
+                               "vocab_size is %lld, but the tokenizer has %zu tokens",
                                (long long)c->vocab_size, size);
         *vocab = size;
         return STATUS_OK;
@@ -129,7 +131,7 @@ static status open_data(train_state *t, bool dry_run)
         return fail(STATUS_ERR_CONFIG,
                     "no data is named; set data-path, or train-data-paths and the like");
     if (t->evaluating && c->eval_iters == 0)
-        return config_fail(c, "eval_iters", "is 0, so there is nothing to evaluate");
+        return config_fail(c, "eval_iters", "eval_iters is 0, so there is nothing to evaluate");
     for (int i = 0; i < DATASET_PARTS; i++) {
         const dataset_part part = (dataset_part)i;
         int64_t wanted;
@@ -227,7 +229,8 @@ static status prepare(train_state *t, const train_options *options)
     t->train_iters = c->train_iters;
     TRY(train_vocabulary(c, &vocab, &t->eod));
     if (c->eod_mask_loss && t->eod < 0)
-        return config_fail(c, "eod_mask_loss", "needs a tokenizer with an end-of-document token");
+        return config_fail(c, "eod_mask_loss",
+                           "eod_mask_loss needs a tokenizer with an end-of-document token");
     TRY(run_plan_make(c, vocab, &t->plan));
     t->scaler = t->plan.scaler;
     t->plan.model.training = !t->evaluating;

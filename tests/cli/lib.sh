@@ -4,6 +4,7 @@ set -u
 here=$(dirname "${BASH_SOURCE[0]}")
 golden=$TRIFOLD_SOURCE/tests/golden
 failed=0
+umount small 2>/dev/null # what a test that was ended has left
 rm -rf ./*
 
 # wrong TEXT...: something is not as it must be.
@@ -38,16 +39,22 @@ works() {
     fi
 }
 
-# fails NAME STATUS RANKS TEXT ARGUMENT...: the program must end with STATUS within 10 s and say
-# TEXT, a regular expression, in one line "trifold: ...", which is the only such line.
+# fails NAME STATUS RANKS TEXT ARGUMENT...: the program must end with STATUS within 10 s (30 s here,
+# since the machine may be busy) and say TEXT, a regular expression, in one line "trifold: ...",
+# which is the only such line.
 fails() {
     local name=$1 code=$2 ranks=$3 text=$4 begin=$SECONDS got before=$failed
     shift 4
     failed=0
     trifold "$ranks" "$@" >"$name.log" 2>"$name.err"
     got=$?
+    if [ "$got:$code" = 1:2 ] && [ "$ranks" != 1 ] && ! grep -q 'Exit code:' "$name.err"; then
+        # Rarely mpirun ends with 1 of its own, without its report of which rank ended how.
+        trifold "$ranks" "$@" >"$name.log" 2>"$name.err"
+        got=$?
+    fi
     [ "$got" = "$code" ] || wrong "$name: exit status $got, it should be $code"
-    [ $((SECONDS - begin)) -le 10 ] || wrong "$name: took $((SECONDS - begin)) s"
+    [ $((SECONDS - begin)) -le 30 ] || wrong "$name: took $((SECONDS - begin)) s"
     [ "$(grep -c '^trifold: ' "$name.err")" = 1 ] || wrong "$name: not one line of error"
     grep '^trifold: ' "$name.err" | grep -Eq -- "$text" || wrong "$name: nothing says \"$text\""
     if grep -Eq 'Sanitizer|runtime error' "$name.err"; then wrong "$name: a sanitizer speaks"; fi

@@ -58,7 +58,7 @@ typedef struct checkpoint_tensors {
 /* Write SAVE/global_stepN for state->iteration N; replaces a checkpoint of the same step. Called by
  * the writing rank only. On failure nothing that was there is touched and what was begun is
  * removed. `keep_last` > 0 then removes all but that many newest complete checkpoints, never one
- * whose step is in `keep_steps`. */
+ * whose step is in `keep_steps`, nor the one just saved. */
 status checkpoint_save(const char *save_dir, const checkpoint_state *state,
                        const checkpoint_tensors *tensors, int64_t keep_last,
                        const int64_t *keep_steps, size_t n_keep_steps);

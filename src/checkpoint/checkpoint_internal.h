@@ -17,6 +17,9 @@ enum {
 /* "FOLDER/NAME" into `path`; an error where it is too long. */
 status checkpoint_path(char path[CHECKPOINT_PATH_MAX], const char *folder, const char *name);
 
+/* Whether the folder has a manifest that can be read. */
+bool checkpoint_is_complete(const char *folder);
+
 /* The step of a folder name "global_stepN", or -1. */
 int64_t checkpoint_step_of(const char *name);
 

@@ -13,7 +13,7 @@
 #include "checkpoint/hashed_file.h"
 #include "checkpoint/safetensors.h"
 
-static bool is_complete(const char *folder)
+bool checkpoint_is_complete(const char *folder)
 {
     char manifest[CHECKPOINT_PATH_MAX];
     return checkpoint_path(manifest, folder, CHECKPOINT_MANIFEST) == STATUS_OK &&
@@ -29,7 +29,7 @@ static int64_t newest_step(const char *dir, DIR *open_dir)
         const int64_t step = checkpoint_step_of(e->d_name);
         if (step < 0 || checkpoint_path(path, dir, e->d_name) != STATUS_OK)
             continue;
-        if (!is_complete(path))
+        if (!checkpoint_is_complete(path))
             log_info("warning: %s has no %s: not a complete checkpoint, skipped", path,
                      CHECKPOINT_MANIFEST);
         else if (step > newest)
@@ -47,7 +47,7 @@ static status give_path(const char *text, char **path)
 status checkpoint_find(const char *dir, char **path)
 {
     char name[64], found[CHECKPOINT_PATH_MAX];
-    if (is_complete(dir))
+    if (checkpoint_is_complete(dir))
         return give_path(dir, path);
     DIR *open_dir = opendir(dir);
     if (!open_dir)

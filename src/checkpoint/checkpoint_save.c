@@ -292,8 +292,16 @@ enum {
     STEPS_MAX = 4096, // checkpoints in a folder that pruning looks at
 };
 
-// Remove the oldest complete checkpoints but `keep_last`; those that cannot be removed stay.
-static void prune(const char *save_dir, int64_t keep_last, const int64_t *keep_steps, size_t n)
+static bool is_complete(const char *save_dir, const char *name)
+{
+    char path[CHECKPOINT_PATH_MAX];
+    return checkpoint_path(path, save_dir, name) == STATUS_OK && checkpoint_is_complete(path);
+}
+
+// Remove the oldest complete checkpoints but `keep_last`, of which the one just saved is one even
+// where a run went on from an earlier step; those that cannot be removed stay.
+static void prune(const char *save_dir, int64_t saved, int64_t keep_last, const int64_t *keep_steps,
+                  size_t n)
 {
     int64_t steps[STEPS_MAX];
     size_t count = 0;
@@ -302,12 +310,14 @@ static void prune(const char *save_dir, int64_t keep_last, const int64_t *keep_s
         return;
     for (struct dirent *e = readdir(dir); e && count < STEPS_MAX; e = readdir(dir)) {
         const int64_t step = checkpoint_step_of(e->d_name);
-        if (step >= 0 && !is_kept(step, keep_steps, n))
+        if (step >= 0 && step != saved && !is_kept(step, keep_steps, n) &&
+            is_complete(save_dir, e->d_name))
             steps[count++] = step;
     }
     closedir(dir);
     qsort(steps, count, sizeof steps[0], compare_steps);
-    for (size_t i = 0; i + (size_t)keep_last < count; i++) {
+    const size_t others = (size_t)keep_last - (is_kept(saved, keep_steps, n) ? 0 : 1);
+    for (size_t i = 0; i + others < count; i++) {
         char name[64], path[CHECKPOINT_PATH_MAX], manifest[CHECKPOINT_PATH_MAX];
         snprintf(name, sizeof name, "global_step%lld", (long long)steps[i]);
         const bool ours = checkpoint_path(path, save_dir, name) == STATUS_OK &&
@@ -344,6 +354,6 @@ status checkpoint_save(const char *save_dir, const checkpoint_state *state,
     TRY(hashed_file_sync_folder(save_dir));
     TRY(write_latest(save_dir, name));
     if (keep_last > 0)
-        prune(save_dir, keep_last, keep_steps, n_keep_steps);
+        prune(save_dir, state->iteration, keep_last, keep_steps, n_keep_steps);
     return STATUS_OK;
 }

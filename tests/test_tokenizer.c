@@ -189,6 +189,21 @@ static void composed_text_comes_back_through_nfc(void **state)
     close_codec(&c);
 }
 
+// Bytes that are not UTF-8 are left alone by every step around them.
+static void damaged_bytes_pass_a_normalizer(void **state)
+{
+    (void)state;
+    static const char text[] = " a  \xc3\xbb\xbb   God\xff\xe5\x9c  ";
+    static const char normal[] = "_a \xc3\xbb\xbb Lord\xff\xe5\x9c";
+    codec c = open_codec(TOKENIZER_HF, golden_path("normal.json"), NULL);
+    codec plain = open_codec(TOKENIZER_HF, golden_path("gpt2.json"), NULL);
+    token_list list = encode(&plain, normal, sizeof normal - 1, false);
+    check_ids(c.e, text, sizeof text - 1, false, list.ids, list.count);
+    token_list_fini(&list);
+    close_codec(&c);
+    close_codec(&plain);
+}
+
 // The hand-written words of GPT-2 against its expression.
 static void words_are_those_of_the_expression(void **state)
 {
@@ -286,6 +301,7 @@ int main(void)
         cmocka_unit_test(text_of_special_tokens_is_plain_unless_asked_for),
         cmocka_unit_test(any_bytes_come_back),
         cmocka_unit_test(composed_text_comes_back_through_nfc),
+        cmocka_unit_test(damaged_bytes_pass_a_normalizer),
         cmocka_unit_test_setup_teardown(words_are_those_of_the_expression, fixture_setup,
                                         fixture_teardown),
         cmocka_unit_test(long_words_are_quick),

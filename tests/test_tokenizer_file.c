@@ -223,6 +223,7 @@ static void what_the_whole_file_switches_on_is_refused(void **state)
         {STATUS_ERR_UNSUPPORTED, "{\"truncation\":{\"max_length\":4}}", "\"truncation\""},
         {STATUS_ERR_UNSUPPORTED, "{\"padding\":{\"pad_id\":4}}", "\"padding\""},
         {STATUS_ERR_UNSUPPORTED, "{\"extra\":true}", "key \"extra\""},
+        {STATUS_ERR_UNSUPPORTED, "{\"two\\nlines\":true}", "key \"two?lines\""},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         fixture_write("t.json", parts[i].value, strlen(parts[i].value));

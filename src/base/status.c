@@ -63,6 +63,10 @@ static void record(const char *text)
     pthread_mutex_lock(&record_lock);
     if (!record_set) {
         snprintf(record_text, sizeof record_text, "%s", text);
+        // Texts of files stand in messages; a message is one line all the same.
+        for (char *c = record_text; *c; c++)
+            if ((unsigned char)*c < ' ' || *c == 0x7f)
+                *c = '?';
         record_set = true;
     }
     pthread_mutex_unlock(&record_lock);

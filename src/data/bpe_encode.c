@@ -44,6 +44,7 @@ typedef struct long_word {
 
 struct bpe_worker {
     const bpe *model;
+    void *cache_memory;
     cache_line *cache;
     token_list symbols;
     byte_buffer mapped;
@@ -52,16 +53,19 @@ struct bpe_worker {
 
 status bpe_worker_create(const bpe *m, bpe_worker **out)
 {
-    void *memory, *cache;
+    void *memory;
     TRY(memory_alloc(1, sizeof(bpe_worker), "an encoder", &memory));
     bpe_worker *w = memory;
     w->model = m;
-    const status result = memory_alloc(CACHE_LINES, sizeof *w->cache, "a cache of words", &cache);
-    if (result != STATUS_OK) {
+    // From calloc, which takes pages as they are used: most texts are short.
+    w->cache_memory = calloc(CACHE_LINES + 1, sizeof *w->cache);
+    if (!w->cache_memory) {
         memory_free(w);
-        return result;
+        return fail(STATUS_ERR_MEMORY, "no memory for a cache of %d words", CACHE_LINES);
     }
-    w->cache = cache;
+    const uintptr_t address = (uintptr_t)w->cache_memory;
+    const size_t ahead = (sizeof *w->cache - address % sizeof *w->cache) % sizeof *w->cache;
+    w->cache = (cache_line *)(void *)((char *)w->cache_memory + ahead);
     *out = w;
     return STATUS_OK;
 }
@@ -70,7 +74,7 @@ void bpe_worker_destroy(bpe_worker *w)
 {
     if (!w)
         return;
-    memory_free(w->cache);
+    free(w->cache_memory);
     token_list_fini(&w->symbols);
     free(w->mapped.data);
     free(w->word.list);

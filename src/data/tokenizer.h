@@ -10,7 +10,8 @@
  * model BPE; the normalizers NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace; the
  * pre-tokenizers Split, Digits and, last, ByteLevel; the post-processors ByteLevel and
  * TemplateProcessing; sequences of them; added tokens. Anything else that would change ids is
- * refused by name.
+ * refused by name. Letters, digits and normal forms are those of utf8proc's version of Unicode: a
+ * character that is newer than the tables of the package may normalize otherwise there.
  *
  * Text is UTF-8, but any bytes are taken: a byte that belongs to no character counts as a character
  * of its own that is neither letter, digit nor space. Without a normalizer that changes the text,

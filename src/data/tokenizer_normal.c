@@ -127,8 +127,9 @@ static status put_stripped(const normal_step *step, const uint8_t *text, size_t 
     return byte_buffer_append(out, text + start, bytes - start);
 }
 
-static status put_replaced(const normal_step *step, regex_worker *w, const uint8_t *text,
-                           size_t bytes, byte_buffer *out)
+// In a text that is sound UTF-8.
+static status replace_sound(const normal_step *step, regex_worker *w, const uint8_t *text,
+                            size_t bytes, byte_buffer *out)
 {
     size_t done = 0, last_end = SIZE_MAX;
     for (;;) {
@@ -141,6 +142,21 @@ static status put_replaced(const normal_step *step, regex_worker *w, const uint8
         done = last_end = end;
     }
     return byte_buffer_append(out, text + done, bytes - done);
+}
+
+static status put_replaced(const normal_step *step, regex_worker *w, const uint8_t *text,
+                           size_t bytes, byte_buffer *out)
+{
+    while (bytes > 0) {
+        const size_t sound = utf8_valid_prefix(text, bytes);
+        if (sound > 0)
+            TRY(replace_sound(step, w, text, sound, out));
+        const size_t damaged = utf8_damaged_prefix(text + sound, bytes - sound);
+        TRY(byte_buffer_append(out, text + sound, damaged));
+        text += sound + damaged;
+        bytes -= sound + damaged;
+    }
+    return STATUS_OK;
 }
 
 static status put_step(const normal_step *step, regex_worker *w, const uint8_t *text, size_t bytes,

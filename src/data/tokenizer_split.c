@@ -95,17 +95,10 @@ static status split_pattern(const splitter *s, size_t stage, const uint8_t *text
         const size_t sound = utf8_valid_prefix(text, bytes);
         if (sound > 0)
             TRY(split_sound(s, stage, text, sound));
-        text += sound;
-        bytes -= sound;
-        size_t damaged = 0;
-        for (int32_t code = -1; damaged < bytes; damaged++) {
-            utf8_next(text + damaged, bytes - damaged, &code);
-            if (code >= 0)
-                break;
-        }
-        TRY(pass_on(s, stage, text, 0, damaged));
-        text += damaged;
-        bytes -= damaged;
+        const size_t damaged = utf8_damaged_prefix(text + sound, bytes - sound);
+        TRY(pass_on(s, stage, text, sound, sound + damaged));
+        text += sound + damaged;
+        bytes -= sound + damaged;
     }
     return STATUS_OK;
 }

@@ -96,6 +96,19 @@ size_t utf8_valid_prefix(const uint8_t *text, size_t bytes)
     return at;
 }
 
+size_t utf8_damaged_prefix(const uint8_t *text, size_t bytes)
+{
+    int32_t code;
+    size_t at = 0;
+    while (at < bytes) {
+        utf8_next(text + at, bytes - at, &code);
+        if (code >= 0)
+            break;
+        at++;
+    }
+    return at;
+}
+
 size_t utf8_put(int32_t code, uint8_t out[4])
 {
     return (size_t)utf8proc_encode_char(code, out);

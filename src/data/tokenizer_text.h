@@ -60,6 +60,9 @@ size_t utf8_last(const uint8_t *text, size_t bytes, int32_t *code);
 /* Bytes from text[0] on that are sound UTF-8. */
 size_t utf8_valid_prefix(const uint8_t *text, size_t bytes);
 
+/* Bytes from text[0] on that belong to no character. */
+size_t utf8_damaged_prefix(const uint8_t *text, size_t bytes);
+
 /* Write a code point; returns its 1 to 4 bytes. */
 size_t utf8_put(int32_t code, uint8_t out[4]);
 

@@ -106,10 +106,26 @@ static status look_around(comm *c)
     return compare_options(c);
 }
 
+// Without mpirun Open MPI starts a helper process unless told that no ranks will be added; and its
+// folder under /tmp, which all jobs of a user share, may be removed by one that ends just while
+// another starts. A process of its own gets a folder of its own.
+static char own_folder[64];
+
+static void prepare_single(void)
+{
+    setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+    if (getenv("OMPI_COMM_WORLD_SIZE") || getenv("OMPI_MCA_orte_tmpdir_base"))
+        return;
+    snprintf(own_folder, sizeof own_folder, "/tmp/trifold-mpi-XXXXXX");
+    if (mkdtemp(own_folder))
+        setenv("OMPI_MCA_orte_tmpdir_base", own_folder, 1);
+    else
+        own_folder[0] = '\0';
+}
+
 status comm_mpi_start(comm *c)
 {
-    // Without mpirun Open MPI starts a helper process unless told that no ranks will be added.
-    setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+    prepare_single();
     int provided;
     TRY_MPI(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided), "MPI start");
     status result = look_around(c);
@@ -117,13 +133,15 @@ status comm_mpi_start(comm *c)
         result = fail(STATUS_ERR_COMM, "MPI does not allow threads beside the one that calls it; a "
                                        "build with thread support is needed");
     if (result != STATUS_OK)
-        MPI_Finalize();
+        comm_mpi_stop();
     return result;
 }
 
 void comm_mpi_stop(void)
 {
     MPI_Finalize();
+    if (own_folder[0])
+        rmdir(own_folder); // Open MPI has emptied it
 }
 
 // Open MPI's mpirun ends a job of which a process exits with an error. That is surer than its

@@ -1,9 +1,9 @@
 /* Vectors of fp32 as wide as the variant's registers, with the functions that kernels need.
  *
- * Only GCC's vector extensions, which clang has too: no intrinsics, so the same text serves every
- * instruction set. The variants are compiled with -ffp-contract=fast: a * b + c is one fused
- * operation where the processor has it. Functions that take a dtype expect a constant and become
- * one branch of their switch. */
+ * GCC's vector extensions, which clang has too, so the same text serves every instruction set; the
+ * few intrinsics, each beside its plain form, are here and nowhere else. The variants are compiled
+ * with -ffp-contract=fast: a * b + c is one fused operation where the processor has it. Functions
+ * that take a dtype expect a constant and become one branch of their switch. */
 #ifndef TRIFOLD_DEVICE_CPU_SIMD_H
 #define TRIFOLD_DEVICE_CPU_SIMD_H
 
@@ -11,6 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
 
 #include "base/dtype.h"
 
@@ -28,6 +32,7 @@ typedef float vf __attribute__((vector_size(VF_LANES * 4)));
 typedef int32_t vi __attribute__((vector_size(VF_LANES * 4)));
 typedef uint32_t vu __attribute__((vector_size(VF_LANES * 4)));
 typedef uint16_t vh __attribute__((vector_size(VF_LANES * 2)));
+typedef uint64_t vd __attribute__((vector_size(VF_LANES * 4)));
 typedef float vf_unaligned __attribute__((vector_size(VF_LANES * 4), aligned(1), may_alias));
 typedef uint16_t vh_unaligned __attribute__((vector_size(VF_LANES * 2), aligned(1), may_alias));
 
@@ -99,6 +104,32 @@ VF_INLINE float vf_max_lane(vf a)
     return a[0];
 }
 
+/* The products of the lower halves of 64-bit lanes with b, whole. */
+VF_INLINE vd vd_multiply_low(vd a, uint32_t b)
+{
+#if defined(__AVX512F__)
+    return (vd)_mm512_mul_epu32((__m512i)a, _mm512_set1_epi64(b));
+#elif defined(__AVX2__)
+    return (vd)_mm256_mul_epu32((__m256i)a, _mm256_set1_epi64x(b));
+#elif defined(__SSE2__)
+    return (vd)_mm_mul_epu32((__m128i)a, _mm_set1_epi64x(b));
+#else
+    return (a & 0xffffffffu) * b;
+#endif
+}
+
+/* a0 b0 a1 b1 ..., the first and the second half. */
+#if VF_LANES == 16
+#define VD_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define VD_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#elif VF_LANES == 8
+#define VD_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
+#define VD_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#else
+#define VD_ZIP_LOW(a, b) __builtin_shufflevector(a, b, 0, 2)
+#define VD_ZIP_HIGH(a, b) __builtin_shufflevector(a, b, 1, 3)
+#endif
+
 /* ---- Loads and stores of VF_LANES elements of any float type, from element `i` on ---- */
 
 VF_INLINE vf vf_load_f32(const float *p)
@@ -126,21 +157,33 @@ VF_INLINE vh vf_to_bf16(vf v)
     return __builtin_convertvector((quiet & is_nan) | (rounded & ~is_nan), vh);
 }
 
-// Exact: exponent and mantissa move into place, a product with a power of two mends the exponent
-// (also of subnormals), infinities and NaN are set apart.
+// Exact, NaN made quiet: exponent and mantissa move into place, a product with a power of two mends
+// the exponent (also of subnormals), infinities and NaN are set apart.
 VF_INLINE vf vf_from_f16(vh half)
 {
+#if defined(__AVX512F__)
+    return (vf)_mm512_cvtph_ps((__m256i)half);
+#elif defined(__AVX2__)
+    return (vf)_mm256_cvtph_ps((__m128i)half);
+#else
     const vu wide = __builtin_convertvector(half, vu);
     const vu magnitude = (wide & 0x7fff) << 13;
     const vf scaled = (vf)magnitude * 0x1p112f;
-    const vu special = (vu)(magnitude >= (0x7c00u << 13)) & (magnitude | 0x7f800000);
+    const vu quiet = (vu)(magnitude > (0x7c00u << 13)) & 0x400000;
+    const vu special = (vu)(magnitude >= (0x7c00u << 13)) & (magnitude | quiet | 0x7f800000);
     const vu is_special = (vu)(magnitude >= (0x7c00u << 13));
     return (vf)(((wide & 0x8000) << 16) | special | ((vu)scaled & ~is_special));
+#endif
 }
 
 // Round to nearest even, as f32_to_f16().
 VF_INLINE vh vf_to_f16(vf v)
 {
+#if defined(__AVX512F__)
+    return (vh)_mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT);
+#elif defined(__AVX2__)
+    return (vh)_mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT);
+#else
     const vu bits = (vu)v;
     const vu sign = (bits >> 16) & 0x8000;
     const vu magnitude = bits & 0x7fffffff;
@@ -154,6 +197,7 @@ VF_INLINE vh vf_to_f16(vf v)
     result = (result & ~is_huge) | (0x7c00 & is_huge);
     result = (result & ~is_nan) | (quiet & is_nan);
     return __builtin_convertvector(result | sign, vh);
+#endif
 }
 
 VF_INLINE vf vf_load(const void *p, size_t i, dtype type)
@@ -228,16 +272,17 @@ VF_INLINE void vf_accumulate(float *sums, size_t i, size_t count, vf v, bool add
 
 /* ---- Functions ---- */
 
-/* e^x within 1.5 ulp; 0 below -87.3, infinity above 88.7, NaN stays. x = n ln 2 + r, e^r by a
- * polynomial (Chebyshev fit on |r| <= ln 2 / 2), times 2^n in two factors, which reach the ends. */
-VF_INLINE vf vf_exp(vf x)
+/* e^(x + low) within 1.5 ulp; `low` is what rounding took from x, small beside ln 2. 0 below -87.3,
+ * infinity above 88.7, NaN stays. x = n ln 2 + r, e^r by a polynomial (Chebyshev fit on |r| <=
+ * ln 2 / 2), times 2^n in two factors, which reach the ends. */
+VF_INLINE vf vf_exp_sum(vf x, vf low)
 {
     const vf bounded =
         vf_select(x < -88.0f, vf_set(-88.0f), vf_select(x > 89.0f, vf_set(89.0f), x));
     const vf magic = vf_set(0x1.8p23f); // adding it rounds to an integer
     const vf shifted = bounded * 1.44269504f + magic;
     const vf n = shifted - magic;
-    const vf r = bounded - n * 0.693359375f + n * 2.12194440e-4f;
+    const vf r = bounded - n * 0.693359375f + (n * 2.12194440e-4f + low);
     vf p = vf_set(0.00019899275503121316f);
     p = p * r + 0.0013933643931522965f;
     p = p * r + 0.0083332983776927f;
@@ -249,6 +294,11 @@ VF_INLINE vf vf_exp(vf x)
     const vi rest = ((vi)shifted - (vi)magic) - half;
     const vf value = p * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
     return vf_select(x < -87.3f, vf_set(0), vf_select(x != x, x, value));
+}
+
+VF_INLINE vf vf_exp(vf x)
+{
+    return vf_exp_sum(x, vf_set(0));
 }
 
 /* The standard normal distribution function of x, and e^(-x^2/2). With a = |x| / sqrt 2,
@@ -266,7 +316,11 @@ VF_INLINE vf vf_normal_cdf(vf x, vf *gauss)
     r = r * t + 0x1.9a3ad8p-3f;
     r = r * t + 0x1.d03a2cp-3f;
     r = r * t + 0x1.ce11eep-3f;
-    *gauss = vf_exp(x * x * -0.5f);
+    // x^2 = high^2 + rest, high^2 exact: its rounding would be an error of e^(-x^2/2). Past 15 all
+    // is 0, and infinity minus infinity must not come in.
+    const vf near = vf_min(vf_abs(x), vf_set(15.0f));
+    const vf high = vf_bits((vu)near & 0xfffff000u);
+    *gauss = vf_exp_sum(high * high * -0.5f, (near - high) * (near + high) * -0.5f);
     const vf tail = 0.5f * r * t * *gauss;
     return vf_select(x > 0.0f, 1.0f - tail, tail);
 }

@@ -70,7 +70,7 @@ static double log_sum_exp(const float *x, size_t n, const row_scratch *scratch)
             most = block_most;
         }
         const float shift = isfinite(most) ? most : 0;
-        scratch->shifts[begin / BLOCK] = shift;
+        scratch->shifts[begin / BLOCK] = most > -INFINITY ? shift : most; // a factor of 0, not inf
         sum += block_exps(x, scratch->exps, begin, end, shift);
     }
     return (isfinite(most) ? (double)most : 0) + log(sum);

@@ -1,6 +1,6 @@
 // Sums, conversions and dropout.
-#include "base/philox.h"
 #include "device/cpu/kernels/cpu_kernels.h"
+#include "device/cpu/kernels/cpu_philox.h"
 #include "device/cpu/kernels/cpu_simd.h"
 #include "device/cpu/kernels/cpu_split.h"
 
@@ -40,24 +40,30 @@ status CPU_OP(cast)(device_stream *s, const cast_args *args)
     return STATUS_OK;
 }
 
-// The factors of elements [i, i + VF_LANES): 0 where dropped, else 1 / (1 - probability).
-VF_INLINE vf dropout_factors(const dropout_spec *d, size_t i)
+// v / (1 - probability) where its word is kept, else 0, also where v is not finite. A word counts
+// as its upper 24 bits, as in philox_unit(), and is compared at that scale, which is exact.
+VF_INLINE vf dropout_apply(const dropout_spec *d, const uint32_t *words, vf v)
 {
-    const float keep = 1.0f / (1.0f - d->probability);
-    vf factors = {0};
-    for (int lane = 0; lane < VF_LANES; lane++) {
-        const uint64_t index = d->offset + i + (uint64_t)lane;
-        factors[lane] = philox_uniform(d->seed, d->stream, index) >= d->probability ? keep : 0;
-    }
-    return factors;
+    vi word;
+    memcpy(&word, words, sizeof word);
+    const vf uniform = __builtin_convertvector((vi)((vu)word >> 8), vf);
+    const vi kept = uniform >= d->probability * 0x1p24f;
+    return vf_select(kept, v * (1.0f / (1.0f - d->probability)), vf_set(0));
 }
 
 VF_INLINE void dropout_part(const dropout_args *a, size_t begin, size_t end, dtype type)
 {
-    for (size_t i = begin; i < end; i += VF_LANES) {
-        const vf x = a->x ? vf_load_upto(a->x, i, end, type) : vf_set(0);
-        const vf v = vf_load_upto(a->a, i, end, type);
-        vf_store_upto(a->y, i, end, x + v * dropout_factors(&a->dropout, i), type);
+    const dropout_spec *d = &a->dropout;
+    for (size_t run = begin; run < end; run += PHILOX_RUN) {
+        uint32_t buffer[PHILOX_RUN + 4 * VF_LANES];
+        const size_t stop = size_min(run + PHILOX_RUN, end);
+        const size_t whole = size_round_up(stop - run, VF_LANES);
+        const uint32_t *words = philox_run(d->seed, d->stream, d->offset + run, whole, buffer);
+        for (size_t i = run; i < stop; i += VF_LANES) {
+            const vf x = a->x ? vf_load_upto(a->x, i, stop, type) : vf_set(0);
+            const vf v = vf_load_upto(a->a, i, stop, type);
+            vf_store_upto(a->y, i, stop, x + dropout_apply(d, words + i - run, v), type);
+        }
     }
 }
 

@@ -12,7 +12,8 @@ VF_INLINE vf masked(vf v, size_t n)
     return v;
 }
 
-// Mean (0 for RMSNorm) and 1 / standard deviation of a row, in two passes.
+// Mean (0 for RMSNorm) and 1 / standard deviation of a row, in two passes; the second also finds
+// what rounding left in the mean.
 VF_INLINE void row_statistics(const norm_forward_args *a, size_t row, dtype type, float *mean,
                               float *rstd)
 {
@@ -24,14 +25,18 @@ VF_INLINE void row_statistics(const norm_forward_args *a, size_t row, dtype type
             sum += vf_load_upto(a->x, i, end, type);
         *mean = vf_sum(sum) / (float)a->cols;
     }
-    vf square = vf_set(0);
+    vf square = vf_set(0), drift = vf_set(0);
     for (size_t i = row * a->cols; i < end; i += VF_LANES) {
         vf d = vf_load_upto(a->x, i, end, type) - *mean;
         if (i + VF_LANES > end)
             d = masked(d, end - i);
         square += d * d;
+        drift += d;
     }
-    *rstd = 1.0f / sqrtf(vf_sum(square) / (float)a->cols + a->epsilon);
+    const float count = (float)a->cols;
+    const float left = a->kind == NORM_LAYERNORM ? vf_sum(drift) / count : 0;
+    *mean += left;
+    *rstd = 1.0f / sqrtf(vf_sum(square) / count - left * left + a->epsilon);
 }
 
 VF_INLINE vf affine(vf normal, const void *weight, const void *bias, size_t c, size_t cols,

@@ -190,11 +190,73 @@ static char *make_text(size_t bytes, uint32_t seed)
     return text;
 }
 
-// A document that is cut at work, and encoded by several, is the document encoded whole.
-static void long_documents_are_cut_without_a_trace(void **state)
+// The set "out" is one document with the ids of the text.
+static void check_whole(const tokenizer *t, const char *text, size_t bytes)
+{
+    size_t set_bytes[2];
+    tokenizer_encoder *e = NULL;
+    token_list ids = {0};
+    uint8_t *set = read_set(set_bytes);
+    assert_ok(tokenizer_encoder_create(t, &e));
+    assert_ok(tokenizer_encode(e, text, bytes, false, &ids));
+    assert_int_equal(set_bytes[0], 2 * ids.count);
+    for (size_t i = 0; i < ids.count; i++)
+        assert_int_equal(ids.ids[i], set[2 * i] + 256 * set[2 * i + 1]);
+    token_list_fini(&ids);
+    tokenizer_encoder_destroy(e);
+    free(set);
+}
+
+// Cut where no token reaches over, or not at all: with a template, a space before each part, or an
+// added token that takes the space around it the parts would not be the whole.
+static void a_long_document_is_encoded_as_a_whole(void **state)
 {
     (void)state;
-    enum { BYTES = 3 << 20 };
+    enum { BYTES = 2 << 20 };
+    static const char *const files[] = {"tokenizer.json", "gpt2.json", "prefix.json", "gpt4.json",
+                                        "added.json"};
+    char *text = make_text(BYTES, 2);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        run r = make_run(TOKENIZER_CHAR_LEVEL, "in.txt", text, BYTES);
+        tokenizer_close(r.t);
+        r.t = open_tokenizer(TOKENIZER_HF, golden_path(files[i]), NULL);
+        r.o.workers = 2;
+        assert_ok(prep_run(r.t, &r.o, r.reports));
+        check_whole(r.t, text, BYTES);
+        tokenizer_close(r.t);
+    }
+    free(text);
+}
+
+// Newlines that merge to one token must stay together.
+static void a_cut_keeps_runs_of_newlines(void **state)
+{
+    (void)state;
+    enum { BYTES = 1500000 };
+    static const char vocab[] =
+        "{\"a\":0,\"\xc4\x8a\":1,\"\xc4\x8a\xc4\x8a\":2,\"\xc4\x8a\xc4\x8a\xc4\x8a\":3}";
+    static const char merges[] = "\xc4\x8a \xc4\x8a\n\xc4\x8a\xc4\x8a \xc4\x8a\n";
+    char *text = malloc(BYTES);
+    assert_non_null(text);
+    for (size_t i = 0; i < BYTES; i++)
+        text[i] = i % 11 == 0 ? 'a' : '\n';
+    run r = make_run(TOKENIZER_CHAR_LEVEL, "in.txt", text, BYTES);
+    tokenizer_close(r.t);
+    fixture_write("vocab.json", vocab, sizeof vocab - 1);
+    fixture_write("merges.txt", merges, sizeof merges - 1);
+    r.t =
+        open_tokenizer(TOKENIZER_GPT2_BPE, fixture_path("vocab.json"), fixture_path("merges.txt"));
+    assert_ok(prep_run(r.t, &r.o, r.reports));
+    check_whole(r.t, text, BYTES);
+    tokenizer_close(r.t);
+    free(text);
+}
+
+// What is cut at work, and encoded by several, does not depend on how many they are.
+static void workers_leave_no_trace_in_a_set(void **state)
+{
+    (void)state;
+    enum { BYTES = 2 << 20 };
     char *text = make_text(BYTES, 1);
     for (int split = PREP_SPLIT_NONE; split <= PREP_SPLIT_LINES; split++) {
         uint8_t *first = NULL;
@@ -215,19 +277,6 @@ static void long_documents_are_cut_without_a_trace(void **state)
                 first = set;
                 memcpy(first_bytes, bytes, sizeof bytes);
             }
-        }
-        if (split == PREP_SPLIT_NONE) {
-            tokenizer *t = open_tokenizer(TOKENIZER_HF, golden_path("tokenizer.json"), NULL);
-            tokenizer_encoder *e = NULL;
-            token_list ids = {0};
-            assert_ok(tokenizer_encoder_create(t, &e));
-            assert_ok(tokenizer_encode(e, text, BYTES, false, &ids));
-            assert_int_equal(first_bytes[0], 2 * (ids.count + 1));
-            for (size_t i = 0; i < ids.count; i++)
-                assert_int_equal(ids.ids[i], first[2 * i] + 256 * first[2 * i + 1]);
-            token_list_fini(&ids);
-            tokenizer_encoder_destroy(e);
-            tokenizer_close(t);
         }
         free(first);
     }
@@ -355,7 +404,9 @@ int main(void)
         TEST(several_keys_give_several_sets),
         TEST(a_text_file_is_cut_as_asked),
         TEST(empty_files_give_an_empty_set),
-        TEST(long_documents_are_cut_without_a_trace),
+        TEST(a_long_document_is_encoded_as_a_whole),
+        TEST(a_cut_keeps_runs_of_newlines),
+        TEST(workers_leave_no_trace_in_a_set),
         TEST(inputs_follow_each_other_like_merged_sets),
         TEST(special_text_is_plain_unless_asked_for),
         TEST(a_large_vocabulary_takes_32_bits),

@@ -46,11 +46,9 @@ static void print_help(void)
         "  --json-keys K,... keys of the texts in JSON lines, \"text\" where it is not given; of\n"
         "                    several, each gives a set PREFIX_K\n"
         "  --workers N       threads that encode; as many as there are cores\n\n"
-        "A document without tokens is skipped. A line that is not JSON or lacks a key is an "
-        "error;\n"
-        "blank lines are not. The shares of --split 969,30,1 in training count documents: a "
-        "single\n"
-        "one gives no validation part.");
+        "A document without tokens is skipped. A line that is not JSON or lacks a key is an\n"
+        "error; blank lines are not. The split of a training run, as 969,30,1, counts documents:\n"
+        "a single one gives no validation part.");
 }
 
 static status split_keys(arguments *a, const char *value)

@@ -174,8 +174,8 @@ static bool is_plain(uint8_t byte)
            (byte >= '0' && byte <= '9');
 }
 
-// Cut a long document before the last newline between two letters or digits; tokenizer_can_cut()
-// says that no token reaches over it.
+// Cut a long document before the last newline after a letter or digit; tokenizer_can_cut() says
+// that no token reaches over it.
 static status cut_document(prep_reader *r, prep_chunk *c)
 {
     const uint8_t *text = c->text.data;
@@ -184,7 +184,7 @@ static status cut_document(prep_reader *r, prep_chunk *c)
         return STATUS_OK;
     const size_t from = size_max(r->searched, r->start + 1);
     for (size_t at = r->scan - 1; at-- > from;) {
-        if (text[at] != '\n' || !is_plain(text[at - 1]) || !is_plain(text[at + 1]))
+        if (text[at] != '\n' || !is_plain(text[at - 1]))
             continue;
         TRY(add_piece(r, c, r->start, at, false));
         r->start = at;

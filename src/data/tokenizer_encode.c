@@ -104,8 +104,8 @@ status tokenizer_encode(tokenizer_encoder *e, const char *text, size_t bytes, bo
     return token_list_append(out, e->t->after.ids, e->t->after.count);
 }
 
-// GPT-2's expression makes a word of such a newline alone, normal forms do not look over it, and an
-// added token must neither contain it nor take white space.
+// GPT-2's expression begins a word there, normal forms do not look over it, and an added token must
+// neither contain the newline nor take white space.
 bool tokenizer_can_cut(const tokenizer *t)
 {
     if (t->kind == TOKENIZER_CHAR_LEVEL)

@@ -89,8 +89,8 @@ status tokenizer_read_gpt2(tokenizer *t, const char *vocab_path, const char *mer
 /* The id of a token by its text in the file, added tokens first; -1 if there is none. */
 int32_t tokenizer_find_token(const tokenizer *t, const char *text, size_t bytes);
 
-/* Whether a text may be cut before a newline that stands between two ASCII letters or digits, and
- * the ids of the parts are those of the whole. */
+/* Whether a text may be cut before a newline that follows an ASCII letter or digit, and the ids of
+ * the parts are those of the whole. */
 bool tokenizer_can_cut(const tokenizer *t);
 
 /* Buffers of the steps, of one thread. */

@@ -63,8 +63,8 @@ status device_zero(device_stream *s, void *dst, size_t bytes);
 
 /* ---- Matrix product ----------------------------------------------------------------------- */
 
-/* C = op(A) op(B) [+ bias] [+ residual]; op(A) is (m, k), op(B) is (k, n), C is (m, n). A plan is
- * made once for its shape and may be run from the stream's thread any number of times. */
+/* C = op(A) op(B) [+ bias] [+ residual]; op(A) is (m, k), op(B) is (k, n), C is (m, n), all > 0. A
+ * plan is made once for its shape and may be run from the stream's thread any number of times. */
 typedef struct matmul_spec {
     size_t m, n, k;
     bool transpose_a; /* A is stored (k, m) */

@@ -59,9 +59,9 @@ same_folder at_zero at_zero_again
 # for two iterations as one that was never stopped.
 stopped() {
     local name=$1 ranks=$2 signal=$3 pid at end
-    local launch=() options=(--set train-iters=100000 --set gradient_accumulation_steps=4)
-    [ "$ranks" = 1 ] || launch=(mpirun -n "$ranks" --oversubscribe --bind-to none)
-    "${launch[@]}" "$TRIFOLD" train toy.yml "${options[@]}" --set log-dir="$name" \
+    local start=() options=(--set train-iters=100000 --set gradient_accumulation_steps=4)
+    [ "$ranks" = 1 ] || start=(mpirun -n "$ranks" --oversubscribe --bind-to none)
+    "${start[@]}" "$TRIFOLD" train toy.yml "${options[@]}" --set log-dir="$name" \
         --set save="$name" --set 'extra-save-iters=[100000]' >"$name.log" 2>&1 &
     pid=$!
     while kill -0 $pid && [ "$(cat "$name/metrics.jsonl" 2>/dev/null | wc -l)" -lt 2 ]; do

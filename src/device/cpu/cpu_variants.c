@@ -1,4 +1,7 @@
 // Which instruction sets the kernels were compiled for, and which the processor has.
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <string.h>
 
 #include "device/cpu/cpu_internal.h"
@@ -14,10 +17,16 @@ static bool always(void)
 extern const device_ops cpu_ops_avx2;
 extern const device_ops cpu_ops_avx512;
 
+// clang 14's __builtin_cpu_supports() does not know f16c.
+static bool has_f16c(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
 static bool has_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-           __builtin_cpu_supports("f16c");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
 }
 
 static bool has_avx512(void)

@@ -9,6 +9,8 @@ enum {
     SLEEP_FIRST_US = 20, /* then naps this long, twice as long after every SLEEP_REPEAT naps */
     SLEEP_LAST_US = 100,
     SLEEP_REPEAT = 16,
+    POLLS_LONG = 320, /* after these, some 30 ms, the peer is late rather than busy: */
+    SLEEP_LONG_US = 1000,
     TIMER_SLACK_NS = 2000, /* the kernel's 50 us would more than double a nap */
 };
 
@@ -28,6 +30,8 @@ static void nap(comm *c)
          n += SLEEP_REPEAT)
         us *= 2;
     us = us < SLEEP_LAST_US ? us : SLEEP_LAST_US;
+    if (c->idle_polls > POLLS_LONG)
+        us = SLEEP_LONG_US;
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += us * 1000;

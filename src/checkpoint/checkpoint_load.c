@@ -79,8 +79,9 @@ static status verify_file(const char *folder, const char *name, const json_t *li
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)hash);
     if (bytes != (uint64_t)expected_bytes || strcmp(hex, expected) != 0)
         return fail(STATUS_ERR_FORMAT,
-                    "%s: is damaged: %llu bytes with hash %s, the manifest says %lld and %s", path,
-                    (unsigned long long)bytes, hex, (long long)expected_bytes, expected);
+                    "%s: is damaged: %llu bytes with hash %s, %s says %lld and %s", path,
+                    (unsigned long long)bytes, hex, CHECKPOINT_MANIFEST, (long long)expected_bytes,
+                    expected);
     return STATUS_OK;
 }
 

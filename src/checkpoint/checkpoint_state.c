@@ -1,5 +1,6 @@
 // The state of a run as JSON: one table says which member has which name.
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,12 +117,20 @@ status checkpoint_state_format(const checkpoint_state *state, char **text)
 {
     json_t *root = json_object();
     json_object_set_new(root, "version", json_integer(CHECKPOINT_VERSION));
-    for (size_t i = 0; i < member_count; i++)
-        json_object_set_new(root, members[i].name, member_json(&members[i], state));
+    for (size_t i = 0; i < member_count; i++) {
+        // JSON has no infinity and no NaN: a member left out could never be read back.
+        if (json_object_set_new(root, members[i].name, member_json(&members[i], state)) == 0)
+            continue;
+        json_decref(root);
+        return fail(STATUS_ERR_NUMERICS,
+                    "checkpoint state: \"%s\" cannot be written; a finite "
+                    "value would be right",
+                    members[i].name);
+    }
     *text = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17));
     json_decref(root);
     if (!*text)
-        return fail(STATUS_ERR_MEMORY, "checkpoint state: out of memory, or not finite");
+        return fail(STATUS_ERR_MEMORY, "checkpoint state: out of memory");
     return STATUS_OK;
 }
 
@@ -153,7 +162,7 @@ static bool set_member(const member *m, const json_t *value, checkpoint_state *s
         return json_is_number(value);
     case MEMBER_FLOAT:
         *(float *)field = (float)json_number_value(value);
-        return json_is_number(value);
+        return json_is_number(value) && isfinite(*(const float *)field);
     case MEMBER_BOOL:
         *(bool *)field = json_is_true(value);
         return json_is_boolean(value);

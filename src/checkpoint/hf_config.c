@@ -55,6 +55,11 @@ static status read_rotary(const char *path, const json_t *root, model_shape *sha
                     "%s: scaled rotary embedding is not supported; rope_type default is", path);
     const double share =
         get_number(rope, "partial_rotary_factor", get_number(root, "rotary_pct", 0.25));
+    if (!(share > 0 && share <= 1))
+        return fail(STATUS_ERR_FORMAT,
+                    "%s: rotary embedding of a share %g of each head; more than 0, and at most 1 "
+                    "would be right",
+                    path, share);
     shape->rotary_base = get_number(rope, "rope_theta", get_number(root, "rotary_emb_base", 10000));
     shape->position = POSITION_ROTARY;
     shape->rotary_dims = (size_t)((double)(shape->hidden / shape->n_heads) * share);

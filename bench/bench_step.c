@@ -1,5 +1,5 @@
 // How much of the machine a training step uses: the rate of the model's forward and backward pass
-// beside the best rate that a matrix product reaches in the same run, and the optimizer's bytes a
+// beside the best rate that a matrix product reaches between the steps, and the optimizer's bytes a
 // second beside those of a copy.
 //
 //   bench_step [SHAPE [TYPE]]     SHAPE 14m, 70m or 160m; TYPE fp32 or bf16; all without
@@ -19,7 +19,7 @@
 #include "zero/optimizer.h"
 
 enum {
-    STEPS = 6, // the first does not count
+    STEPS = 15, // measured; one goes before
     VOCAB = 50304,
 };
 
@@ -53,63 +53,62 @@ static double median(double *values, int count)
     return values[count / 2];
 }
 
-// The best of several square and tall products, in operations a second.
-static status matmul_peak(device *d, device_stream *s, dtype type, double *peak)
+// Products of several shapes: the best of them is what the machine can do.
+enum {
+    N_PRODUCTS = 4,
+    PRODUCT_RUNS = 4, // of each, at a time
+};
+
+typedef struct products {
+    matmul *plans[N_PRODUCTS];
+    double work[N_PRODUCTS];
+    void *a, *b, *c; // large enough for each
+} products;
+
+static status products_create(device *d, dtype type, products *p)
 {
-    const size_t sizes[][3] = {
+    static const size_t sizes[N_PRODUCTS][3] = {
         {1024, 1024, 1024}, {2048, 2048, 2048}, {1024, 3072, 768}, {1024, 768, 3072}};
-    *peak = 0;
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    const size_t bytes = (size_t)2048 * 2048 * sizeof(float);
+    for (size_t i = 0; i < N_PRODUCTS; i++) {
         const matmul_spec spec = {.m = sizes[i][0],
                                   .n = sizes[i][1],
                                   .k = sizes[i][2],
                                   .transpose_b = true,
                                   .in = type,
                                   .out = type};
-        const double work = 2.0 * (double)(spec.m * spec.n) * (double)spec.k;
-        matmul *plan;
-        void *a, *b, *c;
-        TRY(device_matmul_create(d, &spec, &plan));
-        TRY(device_malloc(d, spec.m * spec.k * 4, "A", &a));
-        TRY(device_malloc(d, spec.n * spec.k * 4, "B", &b));
-        TRY(device_malloc(d, spec.m * spec.n * 4, "C", &c));
-        for (int run = 0; run < 8; run++) {
-            const double begin = now_s();
-            TRY(device_matmul(s, plan, &(matmul_args){.c = c, .a = a, .b = b}));
-            const double rate = work / (now_s() - begin);
-            if (run > 0 && rate > *peak)
-                *peak = rate;
-        }
-        device_free(d, a);
-        device_free(d, b);
-        device_free(d, c);
-        device_matmul_destroy(plan);
+        p->work[i] = 2.0 * (double)(spec.m * spec.n) * (double)spec.k;
+        TRY(device_matmul_create(d, &spec, &p->plans[i]));
     }
-    return STATUS_OK;
+    TRY(device_malloc(d, bytes, "A", &p->a));
+    TRY(device_malloc(d, bytes, "B", &p->b));
+    return device_malloc(d, bytes, "C", &p->c);
 }
 
-// Bytes read and written a second by a sum of two buffers into a third: what memory gives to
-// streams that all threads work on.
-static status copy_rate(device *d, device_stream *s, double *rate)
+static void products_destroy(device *d, products *p)
 {
-    const size_t count = 32 << 20;
-    void *buffers[3];
-    for (int i = 0; i < 3; i++)
-        TRY(device_malloc(d, count * sizeof(float), "copy", &buffers[i]));
+    for (size_t i = 0; i < N_PRODUCTS; i++)
+        device_matmul_destroy(p->plans[i]);
+    device_free(d, p->a);
+    device_free(d, p->b);
+    device_free(d, p->c);
+}
+
+// The rate of the best shape, each by the median of its runs as the step is.
+static status products_rate(const products *p, device_stream *s, double *rate)
+{
     *rate = 0;
-    for (int run = 0; run < 6; run++) {
-        const double begin = now_s();
-        TRY(device_add(s, &(add_args){.y = buffers[0],
-                                      .x = buffers[1],
-                                      .a = buffers[2],
-                                      .count = count,
-                                      .type = DTYPE_F32}));
-        const double bytes = 3.0 * (double)count * sizeof(float) / (now_s() - begin);
-        if (run > 0 && bytes > *rate)
-            *rate = bytes;
+    for (size_t i = 0; i < N_PRODUCTS; i++) {
+        double times[PRODUCT_RUNS];
+        for (int run = 0; run < PRODUCT_RUNS; run++) {
+            const double begin = now_s();
+            TRY(device_matmul(s, p->plans[i], &(matmul_args){.c = p->c, .a = p->a, .b = p->b}));
+            times[run] = now_s() - begin;
+        }
+        const double now = p->work[i] / median(times, PRODUCT_RUNS);
+        if (now > *rate)
+            *rate = now;
     }
-    for (int i = 0; i < 3; i++)
-        device_free(d, buffers[i]);
     return STATUS_OK;
 }
 
@@ -120,10 +119,18 @@ typedef struct bench_run {
     tensor_table table;
     optimizer *optimizer;
     model *model;
+    products products;
+    void *copy_from, *copy_to; // as large as half of what the optimizer has at hand
     float *grads;
     int32_t *tokens, *labels;
     float *scale, *losses;
 } bench_run;
+
+// Half of parameters, both moments and gradients.
+static size_t copy_bytes(const bench_run *r)
+{
+    return 2 * r->table.elements * sizeof(float);
+}
 
 static status host_array(size_t count, void **out)
 {
@@ -159,6 +166,10 @@ static status begin(bench_run *r, const bench_shape *shape, dtype type)
     TRY(device_malloc(r->device, r->table.elements * sizeof(float), "gradients", &p));
     r->grads = p;
     TRY(model_create(r->device, &r->options, &r->table, &r->model));
+    TRY(products_create(r->device, type, &r->products));
+    TRY(device_malloc(r->device, copy_bytes(r), "copy", &r->copy_from));
+    TRY(device_malloc(r->device, copy_bytes(r), "copy", &r->copy_to));
+    TRY(device_zero(r->stream, r->copy_from, copy_bytes(r)));
     for (size_t i = 0; i < r->table.count; i++)
         model_init_tensor(&r->table.tensors[i], 1, 0, tensor_elements(&r->table.tensors[i]),
                           optimizer_master(r->optimizer) + r->table.tensors[i].offset);
@@ -186,50 +197,79 @@ static void end(bench_run *r)
     memory_free(r->scale);
     memory_free(r->losses);
     model_destroy(r->model);
-    if (r->grads)
-        device_free(r->device, r->grads);
+    products_destroy(r->device, &r->products);
+    device_free(r->device, r->copy_from);
+    device_free(r->device, r->copy_to);
+    device_free(r->device, r->grads);
     optimizer_destroy(r->optimizer);
     tensor_table_fini(&r->table);
 }
 
-// Median seconds of forward and backward, and of the optimizer's norm and update.
-static status time_steps(bench_run *r, double *model_s, double *optimizer_s)
+// Rates of one step: operations and bytes a second, and those of products and of a copy beside it.
+typedef struct step_rates {
+    double seconds, model, product, optimizer, copy;
+} step_rates;
+
+static double model_work(const bench_run *r)
 {
-    double model_times[STEPS], optimizer_times[STEPS], norm;
+    const model_shape *shape = &r->options.shape;
+    const double rows = (double)(r->options.batch * r->options.tokens);
+    const double layers = (double)shape->n_layers, hidden = (double)shape->hidden;
+    return 6 * rows * (12 * layers * hidden * hidden + VOCAB * hidden) +
+           6 * rows * layers * hidden * (double)r->options.tokens;
+}
+
+// p, m, v read and written, g read twice, the model's copy written.
+static double optimizer_bytes(const bench_run *r)
+{
+    const dtype type = r->options.type;
+    return (double)r->table.elements *
+           (double)(8 * sizeof(float) + (type == DTYPE_F32 ? 0 : dtype_size(type)));
+}
+
+static status time_step(bench_run *r, int step, step_rates *out)
+{
+    double norm;
     const model_batch batch = {
         .tokens = r->tokens, .labels = r->labels, .scale = r->scale, .losses = r->losses};
     const model_gradients gradients = {.buffer = r->grads};
-    for (int step = 0; step < STEPS; step++) {
-        const double first = now_s();
-        TRY(model_train(r->model, r->stream, optimizer_params(r->optimizer), &batch, &gradients));
-        const double second = now_s();
-        TRY(optimizer_gradient_norm(r->optimizer, r->stream, r->grads, &norm));
-        TRY(optimizer_step(r->optimizer, r->stream, r->grads, 1e-4f, 1, step + 1));
-        model_times[step] = second - first;
-        optimizer_times[step] = now_s() - second;
-    }
-    *model_s = median(model_times + 1, STEPS - 1);
-    *optimizer_s = median(optimizer_times + 1, STEPS - 1);
-    return STATUS_OK;
+    const double begin = now_s();
+    TRY(model_train(r->model, r->stream, optimizer_params(r->optimizer), &batch, &gradients));
+    const double trained = now_s();
+    TRY(optimizer_gradient_norm(r->optimizer, r->stream, r->grads, &norm));
+    TRY(optimizer_step(r->optimizer, r->stream, r->grads, 1e-4f, 1, step + 1));
+    const double stepped = now_s();
+    TRY(device_copy(r->stream, r->copy_to, r->copy_from, copy_bytes(r)));
+    out->copy = 2.0 * (double)copy_bytes(r) / (now_s() - stepped);
+    out->seconds = stepped - begin;
+    out->model = model_work(r) / (trained - begin);
+    out->optimizer = optimizer_bytes(r) / (stepped - trained);
+    return products_rate(&r->products, r->stream, &out->product);
 }
 
-static status bench(bench_run *r, const bench_shape *shape, dtype type, double peak, double copy)
+// Median over the steps of rates and of their ratios: what else the machine does meets a step and
+// what it is measured by alike.
+static status bench(bench_run *r, const bench_shape *shape, dtype type)
 {
-    double model_s, optimizer_s;
+    double seconds[STEPS], work[STEPS], bytes[STEPS], of_product[STEPS], of_copy[STEPS];
     TRY(begin(r, shape, type));
-    TRY(time_steps(r, &model_s, &optimizer_s));
-    const double rows = (double)(shape->batch * shape->tokens);
-    const double layers = (double)shape->layers, hidden = (double)shape->hidden;
-    const double work = 6 * rows * (12 * layers * hidden * hidden + VOCAB * hidden) +
-                        6 * rows * layers * hidden * (double)shape->tokens;
-    // p, m, v read and written, g read twice, the model's copy written.
-    const double bytes = (double)r->table.elements *
-                         (double)(8 * sizeof(float) + (type == DTYPE_F32 ? 0 : dtype_size(type)));
-    printf("%-5s %-5s %9.0f tokens/s  model %6.1f GFLOP/s, %4.1f%% of the best product %6.1f  "
-           "optimizer %5.1f GB/s, %4.1f%% of copy %5.1f\n",
-           shape->name, dtype_str(type), rows / (model_s + optimizer_s), work / model_s * 1e-9,
-           work / model_s / peak * 100, peak * 1e-9, bytes / optimizer_s * 1e-9,
-           bytes / optimizer_s / copy * 100, copy * 1e-9);
+    for (int step = -1; step < STEPS; step++) {
+        step_rates rates;
+        TRY(time_step(r, step + 1, &rates));
+        if (step < 0)
+            continue;
+        seconds[step] = rates.seconds;
+        work[step] = rates.model;
+        bytes[step] = rates.optimizer;
+        of_product[step] = rates.model / rates.product;
+        of_copy[step] = rates.optimizer / rates.copy;
+    }
+    printf("%-5s %-5s %9.0f tokens/s  model %6.1f GFLOP/s, %5.1f%% of the best product  "
+           "optimizer %5.1f GB/s, %5.1f%% of copy\n",
+           shape->name, dtype_str(type),
+           (double)(shape->batch * shape->tokens) / median(seconds, STEPS),
+           median(work, STEPS) * 1e-9, median(of_product, STEPS) * 100, median(bytes, STEPS) * 1e-9,
+           median(of_copy, STEPS) * 100);
     return STATUS_OK;
 }
 
@@ -238,22 +278,18 @@ static status bench_all(int argc, char **argv)
     const device_options o = {.backend = "cpu", .local_ranks = 1};
     device *d;
     device_stream *s;
-    double copy;
     TRY(device_create(&o, &d));
     TRY(device_stream_create(d, &s));
     printf("%s\n", device_describe(d));
-    TRY(copy_rate(d, s, &copy));
     for (dtype type = DTYPE_F32; type <= DTYPE_BF16; type++) {
-        double peak;
         if (argc > 2 && strcmp(argv[2], dtype_str(type)) != 0)
             continue;
-        TRY(matmul_peak(d, s, type, &peak));
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
             bench_run r = {.device = d, .stream = s};
             if (argc > 1 && strcmp(argv[1], shapes[i].name) != 0)
                 continue;
             tensor_table_init(&r.table);
-            const status result = bench(&r, &shapes[i], type, peak, copy);
+            const status result = bench(&r, &shapes[i], type);
             end(&r);
             TRY(result);
         }

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/sizes.h"
 #include "device/cpu/cpu_internal.h"
+#include "device/cpu/kernels/cpu_split.h"
 
 // Each mapping keeps its size in a page of its own before the memory it gives.
 enum {
@@ -171,16 +172,30 @@ status cpu_stream_scratch(device_stream *s, size_t bytes, void **out)
     return STATUS_OK;
 }
 
+// A part of a copy or of zeros for each thread.
+static int memory_threads(device_stream *s, size_t bytes)
+{
+    return cpu_split_threads(s, bytes / sizeof(float), bytes);
+}
+
 status cpu_copy(device_stream *s, void *dst, const void *src, size_t bytes)
 {
-    (void)s;
-    memcpy(dst, src, bytes);
+#pragma omp parallel num_threads(memory_threads(s, bytes))
+    {
+        size_t begin, end;
+        cpu_split_columns(bytes, &begin, &end);
+        memcpy((unsigned char *)dst + begin, (const unsigned char *)src + begin, end - begin);
+    }
     return STATUS_OK;
 }
 
 status cpu_zero(device_stream *s, void *dst, size_t bytes)
 {
-    (void)s;
-    memset(dst, 0, bytes);
+#pragma omp parallel num_threads(memory_threads(s, bytes))
+    {
+        size_t begin, end;
+        cpu_split_columns(bytes, &begin, &end);
+        memset((unsigned char *)dst + begin, 0, end - begin);
+    }
     return STATUS_OK;
 }

@@ -6,6 +6,7 @@
 #include <dnnl.h>
 
 #include "base/memory.h"
+#include "base/sizes.h"
 #include "device/cpu/cpu_internal.h"
 
 enum {
@@ -13,6 +14,8 @@ enum {
 };
 
 struct cpu_product {
+    cpu_product_spec spec;
+    bool is_plain; // run by dnnl_sgemm(); nothing below is there then
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     dnnl_primitive_t primitive;
@@ -216,11 +219,43 @@ static status create_primitive(const cpu_product_spec *s, cpu_product *p, produc
     return add_operands(s, p, d);
 }
 
+// The matmul primitive is as fast as sgemm for most fp32 shapes, but copies no operand: at row
+// strides where caches collide (3072 columns) it was seen at half of sgemm's rate. What sgemm
+// cannot do are the epilogues. Its fast form is for x86 only.
+static bool is_plain(const cpu_product_spec *s)
+{
+#if defined(__x86_64__)
+    return s->in == DTYPE_F32 && s->out == DTYPE_F32 && !s->bias && !s->residual;
+#else
+    (void)s;
+    return false;
+#endif
+}
+
+// Strides as sgemm wants them: which way a matrix lies, and the distance of its rows or columns. A
+// matrix of one row or column may lie either way, its distance counts for nothing but is checked.
+static status run_plain(const cpu_product_spec *s, const cpu_product_args *args)
+{
+    const bool a_rows = s->a_col == 1, b_rows = s->b_col == 1;
+    const size_t lda = a_rows ? size_max(s->a_row, s->k) : size_max(s->a_col, s->m);
+    const size_t ldb = b_rows ? size_max(s->b_row, s->n) : size_max(s->b_col, s->k);
+    return check(dnnl_sgemm(a_rows ? 'N' : 'T', b_rows ? 'N' : 'T', (int64_t)s->m, (int64_t)s->n,
+                            (int64_t)s->k, 1.0f, args->a, (int64_t)lda, args->b, (int64_t)ldb,
+                            s->accumulate ? 1.0f : 0.0f, args->c, (int64_t)s->n),
+                 "a matrix product");
+}
+
 status cpu_product_create(const cpu_product_spec *spec, cpu_product **out)
 {
     void *memory;
     TRY(memory_alloc(1, sizeof(cpu_product), "matrix product", &memory));
     cpu_product *p = memory;
+    p->spec = *spec;
+    p->is_plain = is_plain(spec);
+    if (p->is_plain) {
+        *out = p;
+        return STATUS_OK;
+    }
     product_descs descs = {0};
     status result = create_primitive(spec, p, &descs);
     destroy_descs(&descs);
@@ -259,6 +294,8 @@ static status place(const cpu_product *p, int arg, const void *memory)
 
 status cpu_product_run(const cpu_product *product, const cpu_product_args *args)
 {
+    if (product->is_plain)
+        return run_plain(&product->spec, args);
     TRY(place(product, 0, args->c));
     TRY(place(product, 1, args->a));
     TRY(place(product, 2, args->b));

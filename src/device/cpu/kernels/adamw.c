@@ -46,19 +46,20 @@ typedef struct adamw_factors {
 
 static void adamw_part(const adamw_args *a, const adamw_factors *f, size_t begin, size_t end)
 {
-    const float beta1 = a->beta1, beta2 = a->beta2;
+    // Copies: what is read through `a` could be one of the arrays, which would forbid vectors.
+    const float beta1 = a->beta1, beta2 = a->beta2, epsilon = a->epsilon, scale = a->grad_scale;
+    const float step_size = f->step_size, second_scale = f->second_scale, shrink = f->shrink;
     float *restrict param = a->param;
     float *restrict exp_avg = a->exp_avg;
     float *restrict exp_avg_sq = a->exp_avg_sq;
     const float *restrict grad = a->grad;
     for (size_t i = begin; i < end; i++) {
-        const float g = grad[i] * a->grad_scale;
+        const float g = grad[i] * scale;
         const float m = beta1 * exp_avg[i] + (1.0f - beta1) * g;
         const float v = beta2 * exp_avg_sq[i] + (1.0f - beta2) * g * g;
         exp_avg[i] = m;
         exp_avg_sq[i] = v;
-        param[i] =
-            f->shrink * param[i] - f->step_size * m / (sqrtf(v) * f->second_scale + a->epsilon);
+        param[i] = shrink * param[i] - step_size * m / (sqrtf(v) * second_scale + epsilon);
     }
 }
 

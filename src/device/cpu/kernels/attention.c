@@ -52,7 +52,8 @@ typedef struct head_buffers {
     float *q, *k, *v;    // (Tp, Dp)
     float *kt;           // (Dp, Tp)
     float *scores;       // (BLOCK, BLOCK): S, then P
-    float *most, *sum;   // (BLOCK): forward
+    float *most;         // (BLOCK): forward
+    float *sum;          // (BLOCK, VF_LANES): forward, a part in each lane
     float *acc;          // (BLOCK, Dp): forward
     float *vt;           // (Dp, Tp): from here on backward only
     float *dout;         // (Tp, Dp)
@@ -81,7 +82,7 @@ static float *take(float **next, size_t count)
 static size_t buffer_floats(size_t tokens, size_t head_dim, bool backward)
 {
     const size_t matrix = padded_tokens(tokens) * padded_dim(head_dim);
-    const size_t common = 4 * matrix + BLOCK * BLOCK + 2 * BLOCK + BLOCK * padded_dim(head_dim);
+    const size_t common = 4 * matrix + BLOCK * (BLOCK + 1 + VF_LANES + padded_dim(head_dim));
     const size_t more =
         3 * matrix + 2 * BLOCK * padded_dim(head_dim) + BLOCK * BLOCK + padded_tokens(tokens);
     return size_round_up(common + (backward ? more : 0), 16);
@@ -98,7 +99,7 @@ static head_buffers place_buffers(float *memory, size_t tokens, size_t head_dim,
     b.kt = take(&memory, matrix);
     b.scores = take(&memory, BLOCK * BLOCK);
     b.most = take(&memory, BLOCK);
-    b.sum = take(&memory, BLOCK);
+    b.sum = take(&memory, BLOCK * VF_LANES);
     b.acc = take(&memory, strip);
     if (!backward)
         return b;
@@ -122,15 +123,28 @@ VF_INLINE void load_row(float *to, const void *from, size_t first, size_t dim, s
     }
 }
 
-static void load_part(float *to, const void *qkv, const head_place *h, size_t part, float scale,
-                      const head_buffers *b, dtype type)
+static void zero_padding(float *rows, const head_place *h, const head_buffers *b)
 {
-    for (size_t t = 0; t < h->tokens; t++)
-        CPU_BY_TYPE(type, T,
-                    load_row(to + t * b->padded_dim, qkv, qkv_at(h, t, part), h->head_dim,
-                             b->padded_dim, scale, T));
-    memset(to + h->tokens * b->padded_dim, 0,
+    memset(rows + h->tokens * b->padded_dim, 0,
            (b->padded_tokens - h->tokens) * b->padded_dim * sizeof(float));
+}
+
+// q, k and v of a token lie side by side. q is scaled.
+static void load_qkv(const head_buffers *b, const void *qkv, const head_place *h, dtype type)
+{
+    const float scale = 1.0f / sqrtf((float)h->head_dim);
+    const size_t dim = h->head_dim, padded = b->padded_dim;
+    for (size_t t = 0; t < h->tokens; t++) {
+        const size_t first = qkv_at(h, t, 0), row = t * padded;
+        CPU_BY_TYPE(type, T, {
+            load_row(b->q + row, qkv, first, dim, padded, scale, T);
+            load_row(b->k + row, qkv, first + dim, dim, padded, 1.0f, T);
+            load_row(b->v + row, qkv, first + 2 * dim, dim, padded, 1.0f, T);
+        });
+    }
+    zero_padding(b->q, h, b);
+    zero_padding(b->k, h, b);
+    zero_padding(b->v, h, b);
 }
 
 static void load_out(float *to, const void *out, const head_place *h, const head_buffers *b,
@@ -140,8 +154,7 @@ static void load_out(float *to, const void *out, const head_place *h, const head
         CPU_BY_TYPE(type, T,
                     load_row(to + t * b->padded_dim, out, out_at(h, t), h->head_dim, b->padded_dim,
                              1.0f, T));
-    memset(to + h->tokens * b->padded_dim, 0,
-           (b->padded_tokens - h->tokens) * b->padded_dim * sizeof(float));
+    zero_padding(to, h, b);
 }
 
 // (Tp, Dp) to (Dp, Tp), in squares that stay in the first cache.
@@ -188,33 +201,43 @@ static void drop_row(float *row, const head_place *h, const dropout_spec *d, siz
 
 // ---- Forward ----
 
-// Fold one row of scores into its running maximum and sum: S becomes exp(S - maximum).
-VF_INLINE void fold_row(const head_buffers *b, size_t i)
+// The rows' maxima with the scores of this block, and by what factor the sums so far fade. All rows
+// at once: one by one each would wait for its own exponential and guess whether it has to fade.
+static void fold_maxima(const head_buffers *b, float *fades)
 {
-    float *row = b->scores + i * BLOCK;
-    vf top = vf_load_f32(row);
-    for (size_t j = VF_LANES; j < BLOCK; j += VF_LANES)
-        top = vf_max(vf_load_f32(row + j), top);
-    const float before = b->most[i];
-    const float lane = vf_max_lane(top);
-    const float most = lane > before ? lane : before;
-    const float shift = isfinite(most) ? most : 0;
-    vf sum = vf_set(0);
-    for (size_t j = 0; j < BLOCK; j += VF_LANES) {
-        const vf p = vf_exp(vf_load_f32(row + j) - shift);
-        vf_store_f32(row + j, p);
-        sum += p;
+    float tops[BLOCK];
+    for (size_t i = 0; i < BLOCK; i++) {
+        const float *row = b->scores + i * BLOCK;
+        vf top = vf_load_f32(row);
+        for (size_t j = VF_LANES; j < BLOCK; j += VF_LANES)
+            top = vf_max(vf_load_f32(row + j), top);
+        tops[i] = vf_max_lane(top);
     }
-    b->most[i] = most;
-    if (before == most) {
-        b->sum[i] += vf_sum(sum);
-        return;
+    for (size_t i = 0; i < BLOCK; i += VF_LANES) {
+        const vf before = vf_load_f32(b->most + i);
+        const vf most = vf_max(vf_load_f32(tops + i), before);
+        vf_store_f32(b->most + i, most);
+        vf_store_f32(fades + i, vf_select(before == most, vf_set(1), vf_exp(before - most)));
     }
-    const float fade = expf(before - shift);
-    b->sum[i] = b->sum[i] * fade + vf_sum(sum);
-    for (size_t d = 0; d < b->padded_dim; d += VF_LANES) {
-        float *acc = b->acc + i * b->padded_dim + d;
-        vf_store_f32(acc, vf_load_f32(acc) * fade);
+}
+
+// Fold the scores into the running maxima and sums: S becomes exp(S - maximum).
+static void fold_scores(const head_buffers *b)
+{
+    float fades[BLOCK];
+    fold_maxima(b, fades);
+    for (size_t i = 0; i < BLOCK; i++) {
+        float *row = b->scores + i * BLOCK, *acc = b->acc + i * b->padded_dim;
+        const float shift = isfinite(b->most[i]) ? b->most[i] : 0;
+        vf sum = vf_load_f32(b->sum + i * VF_LANES) * fades[i];
+        for (size_t j = 0; j < BLOCK; j += VF_LANES) {
+            const vf p = vf_exp(vf_load_f32(row + j) - shift);
+            vf_store_f32(row + j, p);
+            sum += p;
+        }
+        vf_store_f32(b->sum + i * VF_LANES, sum);
+        for (size_t d = 0; d < b->padded_dim; d += VF_LANES)
+            vf_store_f32(acc + d, vf_load_f32(acc + d) * fades[i]);
     }
 }
 
@@ -224,8 +247,7 @@ static void forward_block(const head_buffers *b, const head_place *h, const drop
     block_scores(b, row, key);
     if (key == row)
         mask_diagonal(b->scores);
-    for (size_t i = 0; i < BLOCK; i++)
-        fold_row(b, i);
+    fold_scores(b);
     if (dropout->probability > 0)
         for (size_t i = 0; i < BLOCK; i++)
             drop_row(b->scores + i * BLOCK, h, dropout, row + i, key);
@@ -248,8 +270,9 @@ VF_INLINE void store_rows(const attention_forward_args *a, const head_buffers *b
     const size_t end = size_min(row + BLOCK, h->tokens);
     for (size_t t = row; t < end; t++) {
         const size_t i = t - row;
-        const float inverse = 1.0f / b->sum[i];
-        a->lse[row_at(h, t)] = b->most[i] + logf(b->sum[i]);
+        const float sum = vf_sum(vf_load_f32(b->sum + i * VF_LANES));
+        const float inverse = 1.0f / sum;
+        a->lse[row_at(h, t)] = b->most[i] + logf(sum);
         const size_t first = out_at(h, t);
         for (size_t d = 0; d < h->head_dim; d += VF_LANES)
             vf_store_upto(a->out, first + d, first + h->head_dim,
@@ -260,15 +283,12 @@ VF_INLINE void store_rows(const attention_forward_args *a, const head_buffers *b
 static void forward_head(const attention_forward_args *a, const head_buffers *b,
                          const head_place *h)
 {
-    load_part(b->q, a->qkv, h, 0, 1.0f / sqrtf((float)h->head_dim), b, a->type);
-    load_part(b->k, a->qkv, h, 1, 1.0f, b, a->type);
-    load_part(b->v, a->qkv, h, 2, 1.0f, b, a->type);
+    load_qkv(b, a->qkv, h, a->type);
     transpose(b->kt, b->k, b);
     for (size_t row = 0; row < h->tokens; row += BLOCK) {
-        for (size_t i = 0; i < BLOCK; i++) {
+        for (size_t i = 0; i < BLOCK; i++)
             b->most[i] = -INFINITY;
-            b->sum[i] = 0;
-        }
+        memset(b->sum, 0, BLOCK * VF_LANES * sizeof(float));
         memset(b->acc, 0, BLOCK * b->padded_dim * sizeof(float));
         for (size_t key = 0; key <= row; key += BLOCK)
             forward_block(b, h, &a->dropout, row, key);
@@ -387,9 +407,7 @@ VF_INLINE void store_gradient(void *dqkv, const float *from, const head_buffers 
 static void load_backward(const attention_backward_args *a, const head_buffers *b,
                           const head_place *h)
 {
-    load_part(b->q, a->qkv, h, 0, 1.0f / sqrtf((float)h->head_dim), b, a->type);
-    load_part(b->k, a->qkv, h, 1, 1.0f, b, a->type);
-    load_part(b->v, a->qkv, h, 2, 1.0f, b, a->type);
+    load_qkv(b, a->qkv, h, a->type);
     transpose(b->kt, b->k, b);
     transpose(b->vt, b->v, b);
     load_out(b->dout, a->dout, h, b, a->type);

@@ -46,19 +46,40 @@ VF_INLINE vf vf_bits(vu bits)
     return (vf)bits;
 }
 
+/* Lanes of `yes` where the mask is all ones, of `no` where it is zero. */
 VF_INLINE vf vf_select(vi mask, vf yes, vf no)
 {
+#if defined(__AVX512F__)
+    return (vf)_mm512_mask_blend_ps(_mm512_movepi32_mask((__m512i)mask), (__m512)no, (__m512)yes);
+#elif defined(__AVX2__)
+    return (vf)_mm256_blendv_ps((__m256)no, (__m256)yes, (__m256)mask);
+#else
     return (vf)(((vi)yes & mask) | ((vi)no & ~mask));
+#endif
 }
 
+/* a > b ? a : b, so b where either is NaN. */
 VF_INLINE vf vf_max(vf a, vf b)
 {
+#if defined(__AVX512F__)
+    return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#else
     return vf_select(a > b, a, b);
+#endif
 }
 
+/* a < b ? a : b. */
 VF_INLINE vf vf_min(vf a, vf b)
 {
+#if defined(__AVX512F__)
+    return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+    return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#else
     return vf_select(a < b, a, b);
+#endif
 }
 
 VF_INLINE vf vf_abs(vf a)
@@ -272,16 +293,30 @@ VF_INLINE void vf_accumulate(float *sums, size_t i, size_t count, vf v, bool add
 
 /* ---- Functions ---- */
 
+/* p 2^n of exp's parts: 0 where x is below -87.3. n is at most 128, in two factors that are
+ * numbers.
+ */
+VF_INLINE vf vf_exp_scale(vf p, vf n, vf x)
+{
+#if defined(__AVX512F__)
+    const __mmask16 kept = _mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(-87.3f), _CMP_NLT_UQ);
+    return (vf)_mm512_maskz_scalef_ps(kept, (__m512)p, (__m512)n);
+#else
+    const vi whole = __builtin_convertvector(n, vi);
+    const vi half = whole >> 1;
+    const vf value = p * (vf)((half + 127) << 23) * (vf)((whole - half + 127) << 23);
+    return vf_select(x < -87.3f, vf_set(0), vf_select(x != x, x, value));
+#endif
+}
+
 /* e^(x + low) within 1.5 ulp; `low` is what rounding took from x, small beside ln 2. 0 below -87.3,
  * infinity above 88.7, NaN stays. x = n ln 2 + r, e^r by a polynomial (Chebyshev fit on |r| <=
- * ln 2 / 2), times 2^n in two factors, which reach the ends. */
+ * ln 2 / 2), times 2^n. */
 VF_INLINE vf vf_exp_sum(vf x, vf low)
 {
-    const vf bounded =
-        vf_select(x < -88.0f, vf_set(-88.0f), vf_select(x > 89.0f, vf_set(89.0f), x));
+    const vf bounded = vf_min(vf_set(89.0f), vf_max(vf_set(-88.0f), x));
     const vf magic = vf_set(0x1.8p23f); // adding it rounds to an integer
-    const vf shifted = bounded * 1.44269504f + magic;
-    const vf n = shifted - magic;
+    const vf n = bounded * 1.44269504f + magic - magic;
     const vf r = bounded - n * 0.693359375f + (n * 2.12194440e-4f + low);
     vf p = vf_set(0.00019899275503121316f);
     p = p * r + 0.0013933643931522965f;
@@ -290,10 +325,7 @@ VF_INLINE vf vf_exp_sum(vf x, vf low)
     p = p * r + 0.1666666716337204f;
     p = p * r + 0.5f;
     p = p * r * r + r + 1.0f;
-    const vi half = ((vi)shifted - (vi)magic) >> 1;
-    const vi rest = ((vi)shifted - (vi)magic) - half;
-    const vf value = p * (vf)((half + 127) << 23) * (vf)((rest + 127) << 23);
-    return vf_select(x < -87.3f, vf_set(0), vf_select(x != x, x, value));
+    return vf_exp_scale(p, n, x);
 }
 
 VF_INLINE vf vf_exp(vf x)

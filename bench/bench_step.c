@@ -122,6 +122,8 @@ typedef struct bench_run {
     products products;
     void *copy_from, *copy_to; // as large as half of what the optimizer has at hand
     float *grads;
+    void **params, **gradients; // places of the tensors
+    model_storage storage;
     int32_t *tokens, *labels;
     float *scale, *losses;
 } bench_run;
@@ -135,6 +137,21 @@ static size_t copy_bytes(const bench_run *r)
 static status host_array(size_t count, void **out)
 {
     return memory_alloc(count, sizeof(float), "batch", out);
+}
+
+static status place_tensors(bench_run *r)
+{
+    void *p;
+    TRY(memory_alloc(r->table.count, sizeof(void *), "places", &p));
+    r->params = p;
+    TRY(memory_alloc(r->table.count, sizeof(void *), "places", &p));
+    r->gradients = p;
+    tensor_table_places(&r->table, optimizer_params(r->optimizer), dtype_size(r->options.type),
+                        r->params);
+    tensor_table_places(&r->table, r->grads, sizeof(float), r->gradients);
+    r->storage = (model_storage){.params = (const void *const *)r->params,
+                                 .gradients = (float *const *)r->gradients};
+    return STATUS_OK;
 }
 
 static status begin(bench_run *r, const bench_shape *shape, dtype type)
@@ -160,20 +177,23 @@ static status begin(bench_run *r, const bench_shape *shape, dtype type)
                                  .batch = shape->batch,
                                  .tokens = shape->tokens,
                                  .type = type,
+                                 .sets = 1,
                                  .training = true};
-    TRY(model_shape_tensors(&r->options.shape, &init, &r->table));
+    r->options.part = model_part_whole(&r->options.shape);
+    TRY(model_shape_tensors(&r->options.shape, &init, &r->options.part, &r->table));
     TRY(optimizer_create(r->device, &r->table, &o, &r->optimizer));
     TRY(device_malloc(r->device, r->table.elements * sizeof(float), "gradients", &p));
     r->grads = p;
-    TRY(model_create(r->device, &r->options, &r->table, &r->model));
+    TRY(model_create(r->device, &r->options, &r->table, NULL, &r->model));
     TRY(products_create(r->device, type, &r->products));
     TRY(device_malloc(r->device, copy_bytes(r), "copy", &r->copy_from));
     TRY(device_malloc(r->device, copy_bytes(r), "copy", &r->copy_to));
     TRY(device_zero(r->stream, r->copy_from, copy_bytes(r)));
     for (size_t i = 0; i < r->table.count; i++)
-        model_init_tensor(&r->table.tensors[i], 1, 0, tensor_elements(&r->table.tensors[i]),
+        model_init_tensor(&r->table.tensors[i], 1,
                           optimizer_master(r->optimizer) + r->table.tensors[i].offset);
     TRY(optimizer_publish(r->optimizer, r->stream));
+    TRY(place_tensors(r));
     TRY(host_array(rows, &p));
     r->tokens = p;
     TRY(host_array(rows, &p));
@@ -192,6 +212,8 @@ static status begin(bench_run *r, const bench_shape *shape, dtype type)
 
 static void end(bench_run *r)
 {
+    memory_free(r->params);
+    memory_free(r->gradients);
     memory_free(r->tokens);
     memory_free(r->labels);
     memory_free(r->scale);
@@ -232,9 +254,10 @@ static status time_step(bench_run *r, int step, step_rates *out)
     double norm;
     const model_batch batch = {
         .tokens = r->tokens, .labels = r->labels, .scale = r->scale, .losses = r->losses};
-    const model_gradients gradients = {.buffer = r->grads};
+    const model_gradients gradients = {0};
     const double begin = now_s();
-    TRY(model_train(r->model, r->stream, optimizer_params(r->optimizer), &batch, &gradients));
+    TRY(model_forward(r->model, r->stream, &r->storage, &batch, 0));
+    TRY(model_backward(r->model, r->stream, &r->storage, &batch, 0, NULL, &gradients));
     const double trained = now_s();
     TRY(optimizer_gradient_norm(r->optimizer, r->stream, r->grads, &norm));
     TRY(optimizer_step(r->optimizer, r->stream, r->grads, 1e-4f, 1, step + 1));

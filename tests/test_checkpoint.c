@@ -79,7 +79,8 @@ static void fixture_init(fixture *f, size_t hidden)
                                   .decay_style = "cosine",
                                   .global_batch = 32};
     tensor_table_init(&f->table);
-    assert_ok(model_shape_tensors(&f->state.shape, &init, &f->table));
+    const model_part whole = model_part_whole(&f->state.shape);
+    assert_ok(model_shape_tensors(&f->state.shape, &init, &whole, &f->table));
     for (int p = 0; p < 3; p++) {
         f->parts[p] = calloc(f->table.elements, sizeof(float));
         assert_non_null(f->parts[p]);

@@ -3,13 +3,15 @@
 
 typedef struct attention_case {
     size_t batch, tokens, heads, head_dim;
+    size_t whole_heads, first_head; // of the masks
     float dropout;
 } attention_case;
 
 // Around the blocks of 64 and around vectors.
 static const attention_case cases[] = {
-    {1, 1, 1, 1, 0},   {2, 2, 3, 8, 0},    {1, 63, 2, 16, 0},    {1, 64, 1, 33, 0},
-    {2, 65, 2, 64, 0}, {1, 130, 1, 80, 0}, {2, 70, 2, 24, 0.3f},
+    {1, 1, 1, 1, 1, 0, 0},      {2, 2, 3, 8, 3, 0, 0},      {1, 63, 2, 16, 2, 0, 0},
+    {1, 64, 1, 33, 1, 0, 0},    {2, 65, 2, 64, 2, 0, 0},    {1, 130, 1, 80, 1, 0, 0},
+    {2, 70, 2, 24, 2, 0, 0.3f}, {2, 70, 2, 24, 6, 2, 0.3f},
 };
 
 // Everything in double, with the T x T matrices.
@@ -41,7 +43,8 @@ static double factor(const attention_case *c, const dropout_spec *d, size_t b, s
 {
     if (d->probability == 0)
         return 1;
-    const uint64_t index = d->offset + ((b * c->heads + h) * c->tokens + i) * c->tokens + j;
+    const uint64_t index =
+        d->offset + ((b * c->whole_heads + c->first_head + h) * c->tokens + i) * c->tokens + j;
     const bool kept = philox_uniform(d->seed, d->stream, index) >= d->probability;
     return kept ? 1 / (1 - (double)d->probability) : 0;
 }
@@ -100,29 +103,35 @@ static void check_case(fixture *f, dtype type, const attention_case *c)
     assert_ok(device_malloc(
         f->d, device_attention_workspace(f->d, c->batch, c->tokens, c->heads, c->head_dim, type),
         "workspace", &workspace));
-    assert_ok(device_attention_forward(f->s, &(attention_forward_args){.out = out.data,
-                                                                       .lse = lse.data,
-                                                                       .qkv = qkv.data,
-                                                                       .batch = c->batch,
-                                                                       .tokens = c->tokens,
-                                                                       .heads = c->heads,
-                                                                       .head_dim = c->head_dim,
-                                                                       .type = type,
-                                                                       .dropout = d}));
+    assert_ok(
+        device_attention_forward(f->s, &(attention_forward_args){.out = out.data,
+                                                                 .lse = lse.data,
+                                                                 .qkv = qkv.data,
+                                                                 .batch = c->batch,
+                                                                 .tokens = c->tokens,
+                                                                 .heads = c->heads,
+                                                                 .whole_heads = c->whole_heads,
+                                                                 .first_head = c->first_head,
+                                                                 .head_dim = c->head_dim,
+                                                                 .type = type,
+                                                                 .dropout = d}));
     check_array(f, "out", &out, r.out, 0, 3e-6);
     check_array(f, "lse", &lse, r.lse, 1e-6, 3e-6);
-    assert_ok(device_attention_backward(f->s, &(attention_backward_args){.dqkv = dqkv.data,
-                                                                         .dout = dout.data,
-                                                                         .out = out.data,
-                                                                         .lse = lse.data,
-                                                                         .qkv = qkv.data,
-                                                                         .workspace = workspace,
-                                                                         .batch = c->batch,
-                                                                         .tokens = c->tokens,
-                                                                         .heads = c->heads,
-                                                                         .head_dim = c->head_dim,
-                                                                         .type = type,
-                                                                         .dropout = d}));
+    assert_ok(
+        device_attention_backward(f->s, &(attention_backward_args){.dqkv = dqkv.data,
+                                                                   .dout = dout.data,
+                                                                   .out = out.data,
+                                                                   .lse = lse.data,
+                                                                   .qkv = qkv.data,
+                                                                   .workspace = workspace,
+                                                                   .batch = c->batch,
+                                                                   .tokens = c->tokens,
+                                                                   .heads = c->heads,
+                                                                   .whole_heads = c->whole_heads,
+                                                                   .first_head = c->first_head,
+                                                                   .head_dim = c->head_dim,
+                                                                   .type = type,
+                                                                   .dropout = d}));
     // delta comes from the rounded output: in 16 bits that is the larger part of the error.
     check_array(f, "dqkv", &dqkv, r.dqkv, 0, type == DTYPE_F32 ? 2e-5 : 3e-2);
     device_free(f->d, workspace);
@@ -148,7 +157,7 @@ static void attention_and_its_gradient_equal_double_precision(void **state)
 // A NaN in a query reaches its own row; one in a value reaches its row and those after it.
 static void check_nan(fixture *f, dtype type)
 {
-    const attention_case c = {1, 70, 1, 16, 0};
+    const attention_case c = {1, 70, 1, 16, 1, 0, 0};
     const size_t count = c.tokens * c.head_dim, at = 66;
     for (size_t part = 0; part < 3; part += 2) {
         float *values = host_floats(f, 3 * count);

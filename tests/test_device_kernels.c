@@ -518,6 +518,7 @@ static void check_embedding(fixture *f, dtype type, size_t batch, size_t tokens,
                                             .tokens = device_ids,
                                             .weight = weight.data,
                                             .positions = learned ? positions.data : NULL,
+                                            .vocab = VOCAB,
                                             .batch = batch,
                                             .tokens_per_sample = tokens,
                                             .cols = cols,
@@ -528,6 +529,7 @@ static void check_embedding(fixture *f, dtype type, size_t batch, size_t tokens,
                                              .dpositions = learned ? dpositions.data : NULL,
                                              .tokens = device_ids,
                                              .dy = dy.data,
+                                             .vocab = VOCAB,
                                              .batch = batch,
                                              .tokens_per_sample = tokens,
                                              .cols = cols,
@@ -535,6 +537,66 @@ static void check_embedding(fixture *f, dtype type, size_t batch, size_t tokens,
         check_array(f, "embedding dweight", &dweight, dw, 1e-6, 5e-6);
         check_array(f, "embedding dpositions", &dpositions, dp, 1e-6, 5e-6);
     }
+}
+
+// The rows of a vocabulary in two parts: the sum is the whole embedding, and each part's gradient
+// is its rows of the whole one.
+static void split_embedding_on(fixture *f, dtype type)
+{
+    enum { VOCAB = 16, ROWS = 6, WIDTH = 17, FIRST = 9 };
+    const int32_t ids[ROWS] = {0, 8, 9, VOCAB - 1, 3, 12};
+    const int32_t *device_ids = integers_new(f, ids, ROWS);
+    const array weight = array_random(f, (size_t)VOCAB * WIDTH, type, 26, -1, 1);
+    const array dy = array_random(f, ROWS * WIDTH, DTYPE_F32, 28, -1, 1);
+    const size_t firsts[] = {0, FIRST, VOCAB};
+    double *whole = doubles(f, ROWS * WIDTH), *sum = doubles(f, ROWS * WIDTH);
+    for (size_t i = 0; i < (size_t)ROWS * WIDTH; i++)
+        whole[i] = (double)weight.host[(size_t)ids[i / WIDTH] * WIDTH + i % WIDTH];
+    for (size_t part = 0; part < 2; part++) {
+        const size_t first = firsts[part], rows = firsts[part + 1] - first;
+        const array y = array_new(f, ROWS * WIDTH, type);
+        const array dweight = array_new(f, rows * WIDTH, DTYPE_F32);
+        assert_ok(device_zero(f->s, dweight.data, rows * WIDTH * sizeof(float)));
+        assert_ok(device_embedding_forward(
+            f->s, &(embedding_forward_args){.y = y.data,
+                                            .tokens = device_ids,
+                                            .weight = (unsigned char *)weight.data +
+                                                      first * WIDTH * dtype_size(type),
+                                            .first_token = first,
+                                            .vocab = rows,
+                                            .batch = 2,
+                                            .tokens_per_sample = ROWS / 2,
+                                            .cols = WIDTH,
+                                            .type = type}));
+        assert_ok(device_embedding_backward(
+            f->s, &(embedding_backward_args){.dweight = dweight.data,
+                                             .tokens = device_ids,
+                                             .dy = dy.data,
+                                             .first_token = first,
+                                             .vocab = rows,
+                                             .batch = 2,
+                                             .tokens_per_sample = ROWS / 2,
+                                             .cols = WIDTH,
+                                             .type = DTYPE_F32}));
+        const float *values = array_values(f, &y);
+        for (size_t i = 0; i < (size_t)ROWS * WIDTH; i++)
+            sum[i] += (double)values[i];
+        double *dw = doubles(f, rows * WIDTH);
+        for (size_t i = 0; i < (size_t)ROWS * WIDTH; i++) {
+            const size_t row = (size_t)ids[i / WIDTH] - first;
+            if (row < rows)
+                dw[row * WIDTH + i % WIDTH] += (double)dy.host[i];
+        }
+        check_array(f, "part's dweight", &dweight, dw, 1e-6, 1e-6);
+    }
+    for (size_t i = 0; i < (size_t)ROWS * WIDTH; i++)
+        assert_true(sum[i] == whole[i]);
+}
+
+static void parts_of_a_vocabulary_add_up(void **state)
+{
+    (void)state;
+    on_every_device(split_embedding_on);
 }
 
 static void embedding_on(fixture *f, dtype type)
@@ -556,6 +618,7 @@ static void embeddings_meet_double_precision(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_of_a_vocabulary_add_up),
         cmocka_unit_test(gelu_meets_double_precision),
         cmocka_unit_test(gelu_is_right_at_its_ends),
         cmocka_unit_test(gelu_gradients_meet_double_precision),

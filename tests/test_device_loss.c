@@ -1,6 +1,8 @@
 // The loss and the optimizer's passes, on every instruction set.
 #include "device_fixture.h"
 
+#include "base/sizes.h"
+
 static double *doubles(fixture *f, size_t count)
 {
     return (double *)(void *)host_floats(f, 2 * count);
@@ -169,6 +171,121 @@ static void spoiled_logits_spoil_their_loss(void **state)
     on_every_device(spoiled_logits_on);
 }
 
+// ---- Cross entropy of columns split over ranks ----
+
+// The columns [first, end) of a matrix.
+static array columns_of(fixture *f, const float *x, size_t rows, size_t cols, size_t first,
+                        size_t end)
+{
+    const size_t width = end - first;
+    float *part = host_floats(f, rows * width);
+    for (size_t r = 0; r < rows; r++)
+        memcpy(part + r * width, x + r * cols + first, width * sizeof *part);
+    return array_from(f, part, rows * width, DTYPE_F32);
+}
+
+// Every rank's losses, with labels under `labelled`, and its columns of the gradient, against the
+// whole rows in double.
+static void check_split(fixture *f, dtype type, size_t rows, size_t vocab, size_t ranks,
+                        const float *x, size_t labelled)
+{
+    const array scale = array_random(f, rows, DTYPE_F32, 32, 0.5f, 2);
+    const array stats = array_new(f, ranks * rows * CROSS_ENTROPY_STATS, DTYPE_F32);
+    int32_t *labels = malloc(rows * sizeof *labels);
+    double *losses = doubles(f, rows), *dlogits = doubles(f, rows * vocab);
+    for (size_t r = 0; r < rows; r++)
+        labels[r] = (int32_t)(philox_uniform(33, 0, r) * (float)labelled);
+    const int32_t *device_labels = integers_new(f, labels, rows);
+    reference_loss(x, labels, scale.host, rows, vocab, losses, dlogits);
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t rank = 0; rank < ranks; rank++) {
+            size_t first, end;
+            size_split(vocab, ranks, rank, &first, &end);
+            const size_t width = end - first;
+            const array own = columns_of(f, x, rows, vocab, first, end);
+            if (pass == 0) {
+                assert_ok(device_cross_entropy_stats(
+                    f->s, &(cross_entropy_stats_args){.stats = (float *)stats.data +
+                                                               rank * rows * CROSS_ENTROPY_STATS,
+                                                      .logits = own.data,
+                                                      .labels = device_labels,
+                                                      .rows = rows,
+                                                      .vocab = width,
+                                                      .first = first}));
+                continue;
+            }
+            const array loss = array_new(f, rows, DTYPE_F32);
+            const array d = type == DTYPE_F32 ? own : array_new(f, rows * width, type);
+            assert_ok(device_cross_entropy_merge(
+                f->s, &(cross_entropy_merge_args){.losses = loss.data,
+                                                  .dlogits = d.data,
+                                                  .logits = own.data,
+                                                  .stats = stats.data,
+                                                  .labels = device_labels,
+                                                  .scale = scale.data,
+                                                  .ranks = ranks,
+                                                  .rows = rows,
+                                                  .vocab = width,
+                                                  .first = first,
+                                                  .type = type}));
+            double *expected = doubles(f, rows * width);
+            for (size_t r = 0; r < rows; r++)
+                memcpy(expected + r * width, dlogits + r * vocab + first, width * sizeof(double));
+            check_array(f, "split loss", &loss, losses, 2e-7, 1e-6);
+            check_array(f, "split dlogits", &d, expected, 2e-6, 1e-37);
+        }
+    }
+    free(labels);
+}
+
+static void split_on(fixture *f, dtype type)
+{
+    const size_t all[][3] = {{1, 1, 1}, {3, 7, 2}, {5, 101, 4}, {33, 1025, 3}, {2, 5000, 8}};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        const size_t rows = all[i][0], vocab = all[i][1];
+        float *x = host_floats(f, rows * vocab);
+        fill_uniform(x, rows * vocab, 31, -4, 4);
+        check_split(f, type, rows, vocab, all[i][2], x, vocab);
+        fixture_release(f);
+    }
+}
+
+static void columns_of_ranks_give_the_whole_loss(void **state)
+{
+    (void)state;
+    on_every_device(split_on);
+}
+
+// One rank's columns hold nothing but minus infinity; another's a NaN.
+static void odd_parts_on(fixture *f, dtype type)
+{
+    enum { V = 90 };
+    float x[2 * V];
+    fill_uniform(x, sizeof x / sizeof x[0], 31, -4, 4);
+    for (size_t v = 60; v < V; v++)
+        x[v] = -INFINITY;
+    for (size_t v = 60; v < V; v++)
+        x[V + v] = -INFINITY;
+    check_split(f, type, 2, V, 3, x, 60);
+    x[V + 7] = NAN;
+    const array stats = array_new(f, 2 * CROSS_ENTROPY_STATS, DTYPE_F32);
+    const int32_t labels[] = {1, 2};
+    assert_ok(device_cross_entropy_stats(
+        f->s, &(cross_entropy_stats_args){.stats = (float *)stats.data,
+                                          .logits = array_from(f, x, 2 * V, DTYPE_F32).data,
+                                          .labels = integers_new(f, labels, 2),
+                                          .rows = 2,
+                                          .vocab = V}));
+    const float *values = array_values(f, &stats);
+    assert_true(isfinite(values[1]) && isnan(values[CROSS_ENTROPY_STATS + 1]));
+}
+
+static void empty_and_spoiled_parts_are_told_apart(void **state)
+{
+    (void)state;
+    on_every_device(odd_parts_on);
+}
+
 // ---- Sum of squares ----
 
 static double squares_of(fixture *f, const float *values, size_t count)
@@ -297,6 +414,8 @@ int main(void)
         cmocka_unit_test(a_large_vocabulary_costs_no_digits),
         cmocka_unit_test(the_maximum_may_move),
         cmocka_unit_test(spoiled_logits_spoil_their_loss),
+        cmocka_unit_test(columns_of_ranks_give_the_whole_loss),
+        cmocka_unit_test(empty_and_spoiled_parts_are_told_apart),
         cmocka_unit_test(squares_are_finite_exactly_where_values_are),
         cmocka_unit_test(adamw_meets_double_precision),
     };

@@ -56,8 +56,8 @@ static model_batch fill_batch(small_batch *b, int64_t first_sample)
 
 static void train_once(model_fixture *f, const model_batch *batch, bool accumulate)
 {
-    const model_gradients gradients = {.buffer = f->grads, .accumulate = accumulate};
-    assert_ok(model_train(f->model, f->stream, optimizer_params(f->optimizer), batch, &gradients));
+    const model_gradients gradients = {.accumulate = accumulate};
+    model_fixture_train(f, batch, &gradients);
 }
 
 static double weighted_loss(const small_batch *b)
@@ -227,8 +227,9 @@ typedef struct ready_log {
     size_t count;
 } ready_log;
 
-static status note_ready(void *context, size_t index)
+static status note_ready(void *context, device_stream *s, size_t index)
 {
+    (void)s;
     ready_log *log = context;
     log->seen[index]++;
     log->count++;
@@ -246,10 +247,10 @@ static void every_gradient_is_announced_once(void **state)
         model_fixture_init(&f, &o);
         const model_batch batch = fill_batch(&b, 0);
         ready_log log = {.seen = calloc(f.table.count, sizeof(size_t))};
-        const model_gradient_sink sink = {.context = &log, .ready = note_ready};
-        const model_gradients gradients = {.buffer = f.grads, .sink = &sink};
-        assert_ok(
-            model_train(f.model, f.stream, optimizer_params(f.optimizer), &batch, &gradients));
+        const model_gradients gradients = {.announce = true};
+        f.storage.context = &log;
+        f.storage.ready = note_ready;
+        model_fixture_train(&f, &batch, &gradients);
         assert_int_equal(log.count, f.table.count);
         for (size_t i = 0; i < f.table.count; i++)
             assert_int_equal(log.seen[i], 1);
@@ -264,6 +265,8 @@ static void memory_is_what_was_estimated(void **state)
     for (size_t chunk = 0; chunk < 3; chunk++) {
         model_options o = small_model();
         o.checkpoint_layers = chunk;
+        o.part = model_part_whole(&o.shape);
+        o.sets = 1;
         model_fixture f;
         size_t estimate, before, after, peak;
         model_fixture_init(&f, &o);

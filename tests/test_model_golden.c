@@ -116,7 +116,7 @@ static void check_logits(model_fixture *f, const golden_run *run, const model_ba
     assert_non_null(e);
     assert_int_equal(e->count, count);
     assert_ok(safetensors_read(st, e, 0, count, theirs));
-    assert_ok(model_logits(f->model, f->stream, optimizer_params(f->optimizer), batch, ours));
+    assert_ok(model_logits(f->model, f->stream, &f->storage, batch, ours));
     check_close("logits", ours, theirs, count, 0, 1e-5);
     safetensors_close(st);
     free(ours);
@@ -153,11 +153,10 @@ static void check_run(const golden_run *run, size_t checkpoint_layers)
     dataset *data = open_data(run, &o);
     for (int k = 0; k < MICRO_BATCHES; k++) {
         const model_batch batch = read_batch(&b, data, &o, k);
-        const model_gradients gradients = {.buffer = f.grads, .accumulate = k > 0};
+        const model_gradients gradients = {.accumulate = k > 0};
         if (k == 0)
             check_logits(&f, run, &batch, o.shape.vocab);
-        assert_ok(
-            model_train(f.model, f.stream, optimizer_params(f.optimizer), &batch, &gradients));
+        model_fixture_train(&f, &batch, &gradients);
     }
     check_gradients(&f, run);
     dataset_close(data);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/sizes.h"
 #include "check.h"
 #include "model/model_init.h"
 #include "model/model_shape.h"
@@ -33,7 +34,8 @@ static size_t parameters_of(const model_shape *shape)
 {
     tensor_table table;
     tensor_table_init(&table);
-    assert_ok(model_shape_tensors(shape, &normal, &table));
+    const model_part whole = model_part_whole(shape);
+    assert_ok(model_shape_tensors(shape, &normal, &whole, &table));
     const size_t count = tensor_table_parameters(&table);
     tensor_table_fini(&table);
     return count;
@@ -89,35 +91,50 @@ static void flops_follow_the_formula_of_gpt_neox(void **state)
     assert_true(model_shape_flops(&shape, 8, 32, 128, true) == 230686720.0);
 }
 
+enum {
+    ROWS = 40,
+    COLS = 250,
+    VALUES = ROWS * COLS,
+};
+
 static tensor_info tensor_named(const char *name, tensor_init init, float scale)
 {
-    tensor_info info = {.rows = 40, .cols = 250, .init = init, .init_scale = scale};
+    tensor_info info = {.rows = ROWS,
+                        .cols = COLS,
+                        .whole_rows = ROWS,
+                        .whole_cols = COLS,
+                        .init = init,
+                        .init_scale = scale};
     strncpy(info.name, name, sizeof info.name - 1);
     return info;
 }
 
-enum { VALUES = 10000 };
-
 static void an_initial_weight_depends_on_its_place_alone(void **state)
 {
     (void)state;
-    static float whole[VALUES], piece[VALUES], other[VALUES];
+    static float whole[VALUES], piece[VALUES], expected[VALUES], other[VALUES];
     const tensor_info info = tensor_named("layers.0.mlp.linear1.weight", TENSOR_INIT_NORMAL, 0.02f);
     const tensor_info second =
         tensor_named("layers.1.mlp.linear1.weight", TENSOR_INIT_NORMAL, 0.02f);
-    model_init_tensor(&info, 1234, 0, VALUES, whole);
-    model_init_tensor(&second, 1234, 0, VALUES, other);
+    model_init_tensor(&info, 1234, whole);
+    model_init_tensor(&second, 1234, other);
     assert_memory_not_equal(whole, other, sizeof whole);
-    // Backwards, in pieces of 7 values, with another tensor drawn in between.
-    for (size_t end = VALUES; end > 0;) {
-        const size_t first = end > 7 ? end - 7 : 0;
-        model_init_tensor(&second, 1234, first, end - first, piece);
-        assert_memory_equal(piece, other + first, (end - first) * sizeof *piece);
-        model_init_tensor(&info, 1234, first, end - first, piece);
-        assert_memory_equal(piece, whole + first, (end - first) * sizeof *piece);
-        end = first;
+    // Parts of rows and columns, from the last to the first, with another tensor drawn in between.
+    for (size_t at = ROWS * COLS; at-- > 0;) {
+        const size_t row = at / COLS / 7 * 7, col = at % COLS / 50 * 50;
+        tensor_info part = info;
+        if (at % 211 != 0)
+            continue;
+        part.first_row = row;
+        part.first_col = col;
+        part.rows = size_min(7, ROWS - row);
+        part.cols = 50;
+        model_init_tensor(&second, 1234, other);
+        model_init_tensor(&part, 1234, piece);
+        tensor_part_take(&part, expected, whole);
+        assert_memory_equal(piece, expected, part.rows * part.cols * sizeof *piece);
     }
-    model_init_tensor(&info, 1235, 0, VALUES, other);
+    model_init_tensor(&info, 1235, other);
     assert_memory_not_equal(whole, other, sizeof whole);
 }
 
@@ -140,15 +157,15 @@ static void initial_weights_have_their_deviation(void **state)
     (void)state;
     static float values[VALUES];
     tensor_info info = tensor_named("word_embeddings.weight", TENSOR_INIT_NORMAL, 0.02f);
-    model_init_tensor(&info, 7, 0, VALUES, values);
+    model_init_tensor(&info, 7, values);
     check_moments(values, 0.02);
     info.init = TENSOR_INIT_UNIFORM;
-    model_init_tensor(&info, 7, 0, VALUES, values);
+    model_init_tensor(&info, 7, values);
     check_moments(values, 0.02 / sqrt(3));
     for (size_t i = 0; i < VALUES; i++)
         assert_true(values[i] >= -0.02f && values[i] < 0.02f);
     info.init = TENSOR_INIT_ONE;
-    model_init_tensor(&info, 7, 0, VALUES, values);
+    model_init_tensor(&info, 7, values);
     for (size_t i = 0; i < VALUES; i++)
         assert_true(values[i] == 1.0f);
 }
@@ -158,7 +175,8 @@ static float scale_of(const model_shape *shape, init_method method, const char *
     const model_init_options init = {.weights = method, .output = method, .std = 0.02};
     tensor_table table;
     tensor_table_init(&table);
-    assert_ok(model_shape_tensors(shape, &init, &table));
+    const model_part whole = model_part_whole(shape);
+    assert_ok(model_shape_tensors(shape, &init, &whole, &table));
     const size_t index = tensor_table_find(&table, name);
     assert_true(index < table.count);
     const float scale = table.tensors[index].init_scale;

@@ -132,7 +132,8 @@ static status import_into(hf_source *src, const char *save_dir, const hf_import_
                     options->vocab, state.shape.vocab);
     if (options->vocab > 0)
         state.shape.vocab = options->vocab;
-    TRY(model_shape_tensors(&state.shape, &init, &src->table));
+    const model_part whole = model_part_whole(&state.shape);
+    TRY(model_shape_tensors(&state.shape, &init, &whole, &src->table));
     TRY(open_shards(src));
     const checkpoint_tensors tensors = {.table = &src->table, .context = src, .read = read_hf};
     return checkpoint_save(save_dir, &state, &tensors, 0, NULL, 0);
@@ -245,7 +246,8 @@ static status export_from(const char *checkpoint, const char *hf_dir,
     t.vocab = size_round_up(state.shape.vocab, size_max(options->vocab_multiple, 1));
     if (mkdir(hf_dir, 0777) != 0 && errno != EEXIST)
         return fail_errno(STATUS_ERR_IO, "%s: cannot be made", hf_dir);
-    status result = model_shape_tensors(&state.shape, &init, &t.table);
+    const model_part whole = model_part_whole(&state.shape);
+    status result = model_shape_tensors(&state.shape, &init, &whole, &t.table);
     if (result == STATUS_OK)
         result = export_files(&t, checkpoint, hf_dir, &state.shape);
     safetensors_writer_destroy(t.writer);

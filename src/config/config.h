@@ -50,6 +50,13 @@ typedef enum config_partition {
     CONFIG_PARTITION_PARAMETERS,
 } config_partition;
 
+typedef enum config_pipe_schedule {
+    CONFIG_PIPE_GPIPE,
+    CONFIG_PIPE_1F1B,
+    CONFIG_PIPE_INTERLEAVED,
+    CONFIG_PIPE_ZERO_BUBBLE,
+} config_pipe_schedule;
+
 typedef enum config_optimizer {
     CONFIG_OPTIMIZER_ADAM, /* decoupled decay, also under the name Adam, as GPT-NeoX does */
 } config_optimizer;
@@ -193,6 +200,9 @@ typedef struct config {
     int64_t pipe_parallel_size; /* after config_resolve: at least 1 */
     int64_t model_parallel_size;
     config_partition pipe_partition_method;
+    config_pipe_schedule pipe_schedule;
+    int64_t virtual_pipe_stages;
+    bool sequence_parallel;
     bool checkpoint_activations;
     int64_t checkpoint_num_layers;
     int64_t threads; /* a rank; 0: cores divided by local ranks */

@@ -85,6 +85,14 @@ static const setting_choice partitions[] = {
     {NULL, 0, NULL},
 };
 
+static const setting_choice pipe_schedules[] = {
+    {"gpipe", CONFIG_PIPE_GPIPE, NULL},
+    {"1f1b", CONFIG_PIPE_1F1B, NULL},
+    {"interleaved", CONFIG_PIPE_INTERLEAVED, NULL},
+    {"zero-bubble", CONFIG_PIPE_ZERO_BUBBLE, NULL},
+    {NULL, 0, NULL},
+};
+
 #define OPTIMIZERS "this optimizer is not supported; Adam (with decoupled decay) is"
 static const setting_choice optimizers[] = {
     {"adam", CONFIG_OPTIMIZER_ADAM, NULL},
@@ -333,6 +341,9 @@ SECTION("Parallelism"),
 INT(pipe_parallel_size, "0", count0, "pipeline stages; 0 and 1 both mean one"),
 INT(model_parallel_size, "1", count, "tensor-parallel ranks"),
 CHOICE(pipe_partition_method, "type:transformer|mlp", partitions, "what the stages share out evenly: transformer layers, all layers, or parameters"),
+CHOICE(pipe_schedule, "1f1b", pipe_schedules, "order of the stages' work: gpipe, 1f1b, interleaved (needs virtual_pipe_stages), zero-bubble (a key of Trifold)"),
+INT(virtual_pipe_stages, "1", count, "parts of the model on each pipeline stage; more than 1 with pipe_schedule interleaved (a key of Trifold)"),
+BOOL(sequence_parallel, "false", "tensor ranks share out the rows of norms, dropout and residuals"),
 BOOL(checkpoint_activations, "false", "compute the layers' insides again in the backward pass instead of keeping them"),
 INT(checkpoint_num_layers, "1", count, "layers of one recomputed piece"),
 INT(threads, "0", threads, "threads of a rank; 0: the host's cores over its ranks (a key of Trifold)"),
@@ -358,7 +369,6 @@ REFUSED("zero_optimization.offload_optimizer", NULL, "offloading is not supporte
 REFUSED("zero_optimization.zero_quantized_weights", "false", "comm_compression folds messages here"),
 REFUSED("zero_optimization.zero_quantized_gradients", "false", "comm_compression folds messages here"),
 REFUSED("zero_optimization.zero_hpz_partition_size", "1", "hierarchical partitions are not supported"),
-REFUSED("sequence_parallel", "false", "sequence parallelism is not supported"),
 IGNORED("partition_activations", BOOL, "kept activations are not spread over tensor ranks"),
 IGNORED("synchronize_each_layer", BOOL, "there is nothing to synchronize"),
 IGNORED("contiguous_checkpointing", BOOL, "kept activations are always contiguous"),

@@ -175,6 +175,16 @@ status device_cross_entropy(device_stream *s, const cross_entropy_args *args)
     return s->ops->cross_entropy(s, args);
 }
 
+status device_cross_entropy_stats(device_stream *s, const cross_entropy_stats_args *args)
+{
+    return s->ops->cross_entropy_stats(s, args);
+}
+
+status device_cross_entropy_merge(device_stream *s, const cross_entropy_merge_args *args)
+{
+    return s->ops->cross_entropy_merge(s, args);
+}
+
 status device_adamw(device_stream *s, const adamw_args *args)
 {
     return s->ops->adamw(s, args);

@@ -162,12 +162,14 @@ typedef struct dropout_spec {
 
 /* out = softmax(q k^T / sqrt(D), causal) v for each sample and head. No T x T matrix is held and
  * nothing above the diagonal is computed. Dropout, where on, is of the probabilities; its element
- * index is ((b*H + h)*T + i)*T + j. */
+ * index is ((b*whole_heads + first_head + h)*T + i)*T + j: where heads are split over ranks each
+ * draws its own. */
 typedef struct attention_forward_args {
     void *out;       /* (B, T, H, D) */
     float *lse;      /* (B, H, T): log sum exp of the scaled scores of a row */
     const void *qkv; /* (B, T, H, 3, D), rotated */
     size_t batch, tokens, heads, head_dim;
+    size_t whole_heads, first_head; /* of all ranks; read with dropout only */
     dtype type;
     dropout_spec dropout;
 } attention_forward_args;
@@ -181,6 +183,7 @@ typedef struct attention_backward_args {
     const void *qkv;
     void *workspace; /* device_attention_workspace() bytes */
     size_t batch, tokens, heads, head_dim;
+    size_t whole_heads, first_head;
     dtype type;
     dropout_spec dropout;
 } attention_backward_args;
@@ -268,11 +271,14 @@ status device_cast(device_stream *s, const cast_args *args);
 /* ---- Embedding --------------------------------------------------------------------------------
  */
 
+/* Rows [first_token, first_token + vocab) of the vocabulary are here; a token of another rank's
+ * rows gives zeros, so that the sum over the ranks is the embedding, and has no gradient here. */
 typedef struct embedding_forward_args {
     void *y;               /* (B, T, C) */
-    const int32_t *tokens; /* (B, T), each in [0, vocabulary): checked by the data module */
-    const void *weight;    /* (V, C) */
+    const int32_t *tokens; /* (B, T), each in the vocabulary: checked by the data module */
+    const void *weight;    /* (vocab, C) */
     const void *positions; /* (>= T, C) learned positions, or NULL */
+    size_t first_token, vocab;
     size_t batch, tokens_per_sample, cols;
     dtype type;
 } embedding_forward_args;
@@ -280,10 +286,11 @@ typedef struct embedding_forward_args {
 status device_embedding_forward(device_stream *s, const embedding_forward_args *args);
 
 typedef struct embedding_backward_args {
-    float *dweight;    /* (V, C); always added to (the head of a tied model writes it first) */
+    float *dweight;    /* (vocab, C); always added to (the head of a tied model writes it first) */
     float *dpositions; /* (>= T, C) or NULL; always added to */
     const int32_t *tokens;
     const void *dy; /* (B, T, C) */
+    size_t first_token, vocab;
     size_t batch, tokens_per_sample, cols;
     dtype type;
 } embedding_backward_args;
@@ -308,6 +315,34 @@ typedef struct cross_entropy_args {
 } cross_entropy_args;
 
 status device_cross_entropy(device_stream *s, const cross_entropy_args *args);
+
+/* The same where the columns of the logits are split over ranks, each with `vocab` of them from
+ * `first` on. First every rank takes the statistics of its columns; with those of all ranks it then
+ * has the losses, and the gradient of its own columns. */
+enum { CROSS_ENTROPY_STATS = 3 };
+
+typedef struct cross_entropy_stats_args {
+    float *stats; /* (R, 3): the largest logit, the sum of exp(logit - largest), the label's logit
+                     or 0 where it is another rank's */
+    const float *logits;   /* (R, V) */
+    const int32_t *labels; /* (R), over the whole vocabulary */
+    size_t rows, vocab, first;
+} cross_entropy_stats_args;
+
+status device_cross_entropy_stats(device_stream *s, const cross_entropy_stats_args *args);
+
+typedef struct cross_entropy_merge_args {
+    float *losses;         /* (R) */
+    void *dlogits;         /* (R, V) or NULL; may be the memory of logits where type is fp32 */
+    const float *logits;   /* (R, V) */
+    const float *stats;    /* (ranks, R, 3) */
+    const int32_t *labels; /* (R) */
+    const float *scale;    /* (R) */
+    size_t ranks, rows, vocab, first;
+    dtype type; /* of dlogits */
+} cross_entropy_merge_args;
+
+status device_cross_entropy_merge(device_stream *s, const cross_entropy_merge_args *args);
 
 /* ---- Optimizer
  * ------------------------------------------------------------------------------------ */

@@ -41,6 +41,8 @@ typedef struct device_ops {
     status (*embedding_forward)(device_stream *s, const embedding_forward_args *args);
     status (*embedding_backward)(device_stream *s, const embedding_backward_args *args);
     status (*cross_entropy)(device_stream *s, const cross_entropy_args *args);
+    status (*cross_entropy_stats)(device_stream *s, const cross_entropy_stats_args *args);
+    status (*cross_entropy_merge)(device_stream *s, const cross_entropy_merge_args *args);
     status (*sum_squares)(device_stream *s, double *sum_host, const float *x, size_t count);
     status (*adamw)(device_stream *s, const adamw_args *args);
 } device_ops;

@@ -27,26 +27,34 @@ static float uniform_value(uint64_t seed, uint64_t stream, uint64_t index)
     return 2 * philox_uniform(seed, stream, index) - 1;
 }
 
-void model_init_tensor(const tensor_info *info, uint64_t seed, size_t first, size_t count,
-                       float *host)
+// Row `row` of the part.
+static void init_row(const tensor_info *info, uint64_t seed, uint64_t stream, size_t row,
+                     float *host)
+{
+    const size_t first = (info->first_row + row) * info->whole_cols + info->first_col;
+    const float scale = info->init_scale;
+    for (size_t i = 0; i < info->cols; i++) {
+        switch (info->init) {
+        case TENSOR_INIT_ZERO:
+            host[i] = 0;
+            break;
+        case TENSOR_INIT_ONE:
+            host[i] = 1;
+            break;
+        case TENSOR_INIT_NORMAL:
+            host[i] = scale * normal_value(seed, stream, first + i);
+            break;
+        case TENSOR_INIT_UNIFORM:
+            host[i] = scale * uniform_value(seed, stream, first + i);
+            break;
+        }
+    }
+}
+
+void model_init_tensor(const tensor_info *info, uint64_t seed, float *host)
 {
     const uint64_t stream = name_stream(info->name);
-    const float scale = info->init_scale;
-    switch (info->init) {
-    case TENSOR_INIT_ZERO:
-    case TENSOR_INIT_ONE:
-        for (size_t i = 0; i < count; i++)
-            host[i] = info->init == TENSOR_INIT_ONE ? 1.0f : 0.0f;
-        break;
-    case TENSOR_INIT_NORMAL:
 #pragma omp parallel for schedule(static)
-        for (size_t i = 0; i < count; i++)
-            host[i] = scale * normal_value(seed, stream, first + i);
-        break;
-    case TENSOR_INIT_UNIFORM:
-#pragma omp parallel for schedule(static)
-        for (size_t i = 0; i < count; i++)
-            host[i] = scale * uniform_value(seed, stream, first + i);
-        break;
-    }
+    for (size_t r = 0; r < info->rows; r++)
+        init_row(info, seed, stream, r, host + r * info->cols);
 }

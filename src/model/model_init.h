@@ -7,8 +7,7 @@
 
 #include "parallel/tensor_table.h"
 
-/* Values [first, first + count) of the tensor into `host`. */
-void model_init_tensor(const tensor_info *info, uint64_t seed, size_t first, size_t count,
-                       float *host);
+/* This rank's part of the tensor into `host`, (rows, cols). */
+void model_init_tensor(const tensor_info *info, uint64_t seed, float *host);
 
 #endif

@@ -45,6 +45,24 @@ typedef struct model_shape {
     bool mlp_bias;          /* of linear1 and linear2 */
 } model_shape;
 
+/* Which part of a model a rank has: consecutive layers of a pipeline, and of these, of the
+ * embedding and of the head its share as a tensor rank. Columns and rows are dealt out so:
+ *
+ *   query_key_value, linear1      rows (outputs), whole heads       column-parallel
+ *   dense, linear2                columns (inputs); biases whole    row-parallel
+ *   word_embeddings, final_linear rows, by size_split(): the first ranks have one more
+ *   norms, positions              whole on every tensor rank
+ *
+ * A part is made of units, numbered from first_unit in forward order: the embedding, each layer,
+ * and final norm with head. The tensors of a unit are used together and stand together. */
+typedef struct model_part {
+    size_t tensor_rank, tensor_size;
+    size_t first_layer, end_layer;
+    bool embedding; /* the first stage */
+    bool head;      /* the last stage; with tied weights it has the embedding too */
+    size_t first_unit;
+} model_part;
+
 typedef struct model_init_options {
     init_method weights; /* embeddings, query_key_value, linear1, head */
     init_method output;  /* attention.dense, linear2 */
@@ -54,7 +72,18 @@ typedef struct model_init_options {
 /* Check the shape by itself: counts, divisibility, an even rotary width. */
 status model_shape_check(const model_shape *shape);
 
-/* Fill `table` with the parameters in forward order. Names, with shapes as PyTorch's (out, in):
+/* The part of a run without tensor and pipeline ranks. */
+model_part model_part_whole(const model_shape *shape);
+
+/* Whether the shape can be dealt out so: heads and MLP width divide, every rank has tokens, layers
+ * exist. */
+status model_part_check(const model_shape *shape, const model_part *part);
+
+/* Units of a part. */
+size_t model_part_units(const model_part *part);
+
+/* Append the parameters of a part to `table` in forward order. Names, with shapes as PyTorch's
+ * (out, in):
  *
  *   word_embeddings.weight (V, C)            position_embeddings.weight (P, C), learned positions
  *   layers.N.input_layernorm.{weight,bias}   layers.N.post_attention_layernorm.{weight,bias}
@@ -65,7 +94,7 @@ status model_shape_check(const model_shape *shape);
  *
  * Norms, and every tensor named bias, are not decayed, as in GPT-NeoX. RMSNorm has no bias. */
 status model_shape_tensors(const model_shape *shape, const model_init_options *init,
-                           tensor_table *table);
+                           const model_part *part, tensor_table *table);
 
 /* FLOPs of one optimizer step of `samples` samples of `tokens` tokens, forward and backward, by
  * GPT-NeoX's formula: 24 f s T L C^2 (1 + T/(6C) + V/(16 L C)), f = 3, or 4 with recomputation.

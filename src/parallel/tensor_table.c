@@ -41,6 +41,10 @@ status tensor_table_add(tensor_table *table, const tensor_info *info, size_t *in
     tensor_info *slot = &table->tensors[table->count];
     *slot = *info;
     slot->offset = table->elements;
+    if (slot->whole_rows == 0) {
+        slot->whole_rows = slot->rows;
+        slot->whole_cols = slot->cols;
+    }
     table->elements = size_round_up(end, TENSOR_ALIGN);
     if (index)
         *index = table->count;
@@ -62,4 +66,28 @@ size_t tensor_table_parameters(const tensor_table *table)
     for (size_t i = 0; i < table->count; i++)
         sum += tensor_elements(&table->tensors[i]);
     return sum;
+}
+
+void tensor_table_places(const tensor_table *table, void *flat, size_t size, void **places)
+{
+    for (size_t i = 0; i < table->count; i++)
+        places[i] = (unsigned char *)flat + table->tensors[i].offset * size;
+}
+
+// The element of the whole tensor at which row `row` of the part begins.
+static size_t place_of_row(const tensor_info *info, size_t row)
+{
+    return (info->first_row + row) * info->whole_cols + info->first_col;
+}
+
+void tensor_part_take(const tensor_info *info, float *part, const float *whole)
+{
+    for (size_t r = 0; r < info->rows; r++)
+        memcpy(part + r * info->cols, whole + place_of_row(info, r), info->cols * sizeof(float));
+}
+
+void tensor_part_place(const tensor_info *info, float *whole, const float *part)
+{
+    for (size_t r = 0; r < info->rows; r++)
+        memcpy(whole + place_of_row(info, r), part + r * info->cols, info->cols * sizeof(float));
 }

@@ -1,4 +1,4 @@
-/* The table of a model's parameter tensors and their places in flat buffers.
+/* The table of the parameter tensors that a rank has, and their places in flat buffers.
  *
  * Parameters, gradients and optimizer state each live in one flat buffer with the same layout:
  * tensors stand in the order of the forward pass, each at an offset that is a multiple of
@@ -27,12 +27,16 @@ typedef enum tensor_init {
 
 typedef struct tensor_info {
     char name[TENSOR_NAME_MAX]; /* "layers.0.attention.dense.weight"; see model/model.h */
-    size_t rows;                /* of a matrix (rows, cols), row-major; 1 for a vector */
+    size_t rows;                /* this rank's part of a matrix, row-major; 1 for a vector */
     size_t cols;
-    bool vector;    /* one dimension: cols values */
-    size_t offset;  /* elements from the start of a flat buffer */
-    bool decay;     /* weight decay applies */
-    int split_axis; /* axis split over tensor ranks: 0 rows, 1 columns, -1 replicated */
+    size_t whole_rows, whole_cols; /* of the tensor over all ranks */
+    size_t first_row, first_col;   /* where in it this rank's part begins */
+    bool vector;                   /* one dimension: cols values */
+    size_t offset;                 /* elements from the start of a flat buffer */
+    size_t unit;                   /* what is used together: see model_part */
+    bool decay;                    /* weight decay applies */
+    bool counted; /* this copy stands for the tensor in sums over ranks and in checkpoints; of a
+                     replicated tensor one rank's is */
     tensor_init init;
     float init_scale;
 } tensor_info;
@@ -47,8 +51,8 @@ typedef struct tensor_table {
 void tensor_table_init(tensor_table *table);
 void tensor_table_fini(tensor_table *table);
 
-/* Append a tensor; `info` gives all but the offset, which is set here. *index, where asked, is its
- * place in the table. */
+/* Append a tensor; `info` gives all but the offset, which is set here; whole_rows of 0 means that
+ * the part is the whole. *index, where asked, is its place in the table. */
 status tensor_table_add(tensor_table *table, const tensor_info *info, size_t *index);
 
 /* The index of `name`, or SIZE_MAX. */
@@ -60,7 +64,15 @@ static inline size_t tensor_elements(const tensor_info *info)
     return info->rows * info->cols;
 }
 
-/* Values of all tensors, without padding: the model's number of parameters. */
+/* Values of all tensors, without padding: the number of parameters of the part. */
 size_t tensor_table_parameters(const tensor_table *table);
+
+/* Where the tensors of a flat buffer with elements of `size` bytes lie: places[i] of tensor i. */
+void tensor_table_places(const tensor_table *table, void *flat, size_t size, void **places);
+
+/* The rank's part of a whole tensor, and the other way round: `part` is (rows, cols), `whole`
+ * (whole_rows, whole_cols); place() leaves the rest of `whole` alone. */
+void tensor_part_take(const tensor_info *info, float *part, const float *whole);
+void tensor_part_place(const tensor_info *info, float *whole, const float *part);
 
 #endif

@@ -122,6 +122,8 @@ static model_options model_options_of(const config *c, size_t vocab)
         .attention_dropout = (float)c->attention_dropout,
         .seed = (uint64_t)c->seed,
         .checkpoint_layers = c->checkpoint_activations ? (size_t)c->checkpoint_num_layers : 0,
+        .sets = 1,
+        .sequence_parallel = c->sequence_parallel,
         .training = true,
     };
 }
@@ -156,4 +158,19 @@ status run_plan_make(const config *c, size_t vocab, run_plan *plan)
         .tokens_per_iteration = c->train_batch_size * c->seq_length,
     };
     return model_shape_check(&plan->model.shape);
+}
+
+model_part run_plan_part(const run_plan *plan, grid_place place)
+{
+    model_part part = model_part_whole(&plan->model.shape);
+    part.tensor_rank = (size_t)place.tensor;
+    part.tensor_size = (size_t)plan->grid.tensor;
+    return part;
+}
+
+status run_plan_table(const run_plan *plan, grid_place place, tensor_table *table)
+{
+    const model_part part = run_plan_part(plan, place);
+    tensor_table_init(table);
+    return model_shape_tensors(&plan->model.shape, &plan->init, &part, table);
 }

@@ -30,4 +30,10 @@ typedef struct run_plan {
 /* `c` is resolved and `vocab` is the true vocabulary. */
 status run_plan_make(const config *c, size_t vocab, run_plan *plan);
 
+/* The part of the model of the ranks at `place`. */
+model_part run_plan_part(const run_plan *plan, grid_place place);
+
+/* The tensors of the ranks at `place`, into an empty table. */
+status run_plan_table(const run_plan *plan, grid_place place, tensor_table *table);
+
 #endif

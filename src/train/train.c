@@ -83,6 +83,7 @@ static status end_all_if_alone(const train_state *t, status result)
 static void begin(train_state *t, const config *c, comm *cm)
 {
     *t = (train_state){.config = c, .comm = cm, .eod = -1};
+    tensor_table_init(&t->whole);
     tensor_table_init(&t->table);
     for (int i = 0; i < DATASET_PARTS; i++)
         t->eval_loss[i] = NAN;

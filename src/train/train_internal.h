@@ -44,16 +44,22 @@ typedef struct train_state {
     int32_t eod; /* -1: none */
     device *device;
     device_stream *stream;
-    tensor_table table;
+    tensor_table whole; /* the model's tensors */
+    tensor_table table; /* this rank's part of them */
     optimizer *optimizer;
     model *model;
-    float *grads; /* device: flat, by the table */
+    float *grads;     /* device: flat, by the table */
+    void **params;    /* places of the parameters, a tensor each */
+    void **gradients; /* and of their gradients */
+    model_storage storage;
     grad_buckets *buckets;
     dataset *parts[DATASET_PARTS]; /* NULL where there is none */
     batch_buffers batch;
     rank_report *reports;  /* a rank each */
     size_t *report_counts; /* bytes of each, for the all-gather */
-    metrics *metrics;      /* rank 0 */
+    double *square_sums;   /* a rank each */
+    size_t *square_counts;
+    metrics *metrics; /* rank 0 */
     loss_scaler scaler;
     int64_t iteration; /* finished */
     int64_t updates;   /* of the optimizer */
@@ -79,6 +85,21 @@ void train_teardown(train_state *t);
 
 /* What runs where and how large it is, as lines for people, before anything is allocated. */
 status train_describe(const train_state *t, const train_options *options);
+
+/* ---- train_shards.c ---- */
+
+/* Write a checkpoint of the whole model, whose tensors come from the ranks that have them. All
+ * ranks call; the outcome is rank 0's. */
+status train_save_shards(train_state *t, const checkpoint_state *state);
+
+/* The tensors of a checkpoint, of which this rank keeps its part. */
+checkpoint_tensors train_load_target(train_state *t);
+
+/* ---- train_norm.c ---- */
+
+/* The norm of the gradients of the whole model, the same on all ranks; not finite exactly where
+ * some gradient is not. Collective. */
+status train_gradient_norm(train_state *t, double *norm);
 
 /* ---- train_iteration.c ---- */
 

@@ -40,36 +40,36 @@ status reports_agree(train_state *t, const rank_report *all, status reading)
     return comm_agree(t->comm, reading);
 }
 
+// Whether this rank's losses stand for its samples: those of one of the ranks that share them.
+static bool reports_loss(const train_state *t)
+{
+    return t->plan.model.part.head && t->grid.place.tensor == 0;
+}
+
 // The tokens of the global batch whose loss counts. Only masks need the other ranks' numbers.
 static status count_all(train_state *t, int64_t counted, int64_t *all)
 {
     *all = t->plan.tokens_per_iteration;
     if (!t->config->eod_mask_loss)
         return STATUS_OK;
-    const rank_report mine = {.counted = counted};
+    const rank_report mine = {.counted = reports_loss(t) ? counted : 0};
     rank_report sum;
     TRY(reports_combine(t, &mine, &sum));
     *all = sum.counted > 0 ? sum.counted : 1;
     return STATUS_OK;
 }
 
-static status gradient_ready(void *context, size_t index)
-{
-    return grad_buckets_ready(context, index);
-}
-
 // Forward and backward of all micro-batches; the last one sends gradients as they become final.
 static status accumulate_gradients(train_state *t, int64_t counted)
 {
-    const model_gradient_sink sink = {.context = t->buckets, .ready = gradient_ready};
     const float scale = (float)(t->scaler.scale / (double)counted);
     for (int64_t k = 0; k < t->plan.accumulation; k++) {
         TRY(batch_upload(t, k, scale));
-        const bool last = k + 1 == t->plan.accumulation;
         const model_batch batch = batch_view(t, k);
-        const model_gradients gradients = {
-            .buffer = t->grads, .accumulate = k > 0, .sink = last ? &sink : NULL};
-        TRY(model_train(t->model, t->stream, optimizer_params(t->optimizer), &batch, &gradients));
+        const model_gradients gradients = {.accumulate = k > 0,
+                                           .announce = k + 1 == t->plan.accumulation};
+        TRY(model_forward(t->model, t->stream, &t->storage, &batch, 0));
+        TRY(model_backward(t->model, t->stream, &t->storage, &batch, 0, NULL, &gradients));
     }
     return grad_buckets_finish(t->buckets);
 }
@@ -79,7 +79,7 @@ static status accumulate_gradients(train_state *t, int64_t counted)
 static status update(train_state *t, step_record *record)
 {
     double scaled_norm;
-    TRY(optimizer_gradient_norm(t->optimizer, t->stream, t->grads, &scaled_norm));
+    TRY(train_gradient_norm(t, &scaled_norm));
     const double norm = scaled_norm / t->scaler.scale;
     const bool overflow = !isfinite(scaled_norm);
     record->lr = lr_schedule_at(&t->plan.schedule, t->updates);
@@ -128,7 +128,8 @@ status train_iteration(train_state *t, int *signal)
     TRY(count_all(t, counted, &all_counted));
     TRY(accumulate_gradients(t, all_counted));
     TRY(update(t, &record));
-    TRY(batch_loss_sum(t, &mine.loss_sum));
+    if (reports_loss(t))
+        TRY(batch_loss_sum(t, &mine.loss_sum));
     mine.signal = signals_stop_requested();
     mine.failed = reading != STATUS_OK;
     TRY(reports_combine(t, &mine, &all));
@@ -158,8 +159,10 @@ status train_evaluate(train_state *t, dataset_part part, bool at_end)
         for (int64_t k = 0; k < t->plan.accumulation; k++) {
             TRY(batch_upload(t, k, 0));
             const model_batch batch = batch_view(t, k);
-            TRY(model_evaluate(t->model, t->stream, optimizer_params(t->optimizer), &batch));
+            TRY(model_evaluate(t->model, t->stream, &t->storage, &batch, 0));
         }
+        if (!reports_loss(t))
+            continue;
         TRY(batch_loss_sum(t, &sum));
         mine.loss_sum += sum;
         mine.counted += counted;

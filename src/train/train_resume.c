@@ -4,43 +4,9 @@
 
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/sizes.h"
 #include "model/model_init.h"
 #include "train/train_internal.h"
-
-static float *part_buffer(const train_state *t, checkpoint_part part)
-{
-    switch (part) {
-    case CHECKPOINT_PARAM:
-        return optimizer_master(t->optimizer);
-    case CHECKPOINT_EXP_AVG:
-        return optimizer_exp_avg(t->optimizer);
-    case CHECKPOINT_EXP_AVG_SQ:
-        return optimizer_exp_avg_sq(t->optimizer);
-    }
-    return NULL;
-}
-
-static status read_tensor(void *context, checkpoint_part part, size_t index, float *host)
-{
-    const train_state *t = context;
-    const tensor_info *info = &t->table.tensors[index];
-    return device_download(t->stream, host, part_buffer(t, part) + info->offset,
-                           tensor_elements(info) * sizeof(float));
-}
-
-static status write_tensor(void *context, checkpoint_part part, size_t index, const float *host)
-{
-    const train_state *t = context;
-    const tensor_info *info = &t->table.tensors[index];
-    return device_upload(t->stream, part_buffer(t, part) + info->offset, host,
-                         tensor_elements(info) * sizeof(float));
-}
-
-static checkpoint_tensors tensors_of(train_state *t)
-{
-    return (checkpoint_tensors){
-        .table = &t->table, .context = t, .read = read_tensor, .write = write_tensor};
-}
 
 static checkpoint_state state_of(const train_state *t)
 {
@@ -65,14 +31,8 @@ static checkpoint_state state_of(const train_state *t)
 status train_save(train_state *t)
 {
     const config *c = t->config;
-    status result = STATUS_OK;
-    if (comm_world_rank(t->comm) == 0) {
-        const checkpoint_state state = state_of(t);
-        const checkpoint_tensors tensors = tensors_of(t);
-        result = checkpoint_save(c->save, &state, &tensors, c->keep_last_n_checkpoints,
-                                 c->extra_save_iters.items, c->extra_save_iters.count);
-    }
-    result = comm_agree(t->comm, result);
+    const checkpoint_state state = state_of(t);
+    const status result = comm_agree(t->comm, train_save_shards(t, &state));
     if (result != STATUS_OK) {
         t->agreed_failure = true;
         return result;
@@ -86,15 +46,15 @@ static status draw_weights(train_state *t)
 {
     size_t most = 0;
     for (size_t i = 0; i < t->table.count; i++)
-        if (tensor_elements(&t->table.tensors[i]) > most)
-            most = tensor_elements(&t->table.tensors[i]);
+        most = size_max(most, tensor_elements(&t->table.tensors[i]));
     void *memory;
     TRY(memory_alloc(most, sizeof(float), "initial weights", &memory));
     status result = STATUS_OK;
     for (size_t i = 0; i < t->table.count && result == STATUS_OK; i++) {
         const tensor_info *info = &t->table.tensors[i];
-        model_init_tensor(info, (uint64_t)t->config->seed, 0, tensor_elements(info), memory);
-        result = write_tensor(t, CHECKPOINT_PARAM, i, memory);
+        model_init_tensor(info, (uint64_t)t->config->seed, memory);
+        result = device_upload(t->stream, optimizer_master(t->optimizer) + info->offset, memory,
+                               tensor_elements(info) * sizeof(float));
     }
     memory_free(memory);
     return result;
@@ -158,7 +118,7 @@ static status settle_position(train_state *t, const checkpoint_state *s)
 static status load_from(train_state *t, const char *path)
 {
     const config *c = t->config;
-    const checkpoint_tensors tensors = tensors_of(t);
+    const checkpoint_tensors tensors = train_load_target(t);
     checkpoint_state s;
     TRY(checkpoint_load_state(path, &s));
     TRY(checkpoint_shape_check(&s.shape, &t->plan.model.shape, path));

@@ -14,10 +14,6 @@ static status check_supported(const config *c)
         return config_fail(c, "pipe_parallel_size",
                            "%lld pipeline stages are not available in this version; 0 or 1 is",
                            (long long)c->pipe_parallel_size);
-    if (c->model_parallel_size > 1)
-        return config_fail(c, "model_parallel_size",
-                           "%lld tensor-parallel ranks are not available in this version; 1 is",
-                           (long long)c->model_parallel_size);
     if (c->train_epochs > 0)
         return config_fail(c, "train_epochs",
                            "train_epochs is not available in this version; set train_iters");
@@ -173,8 +169,14 @@ static status create_reports(train_state *t)
     t->reports = memory;
     TRY(memory_alloc(ranks, sizeof(size_t), "reports", &memory));
     t->report_counts = memory;
-    for (size_t r = 0; r < ranks; r++)
+    TRY(memory_alloc(ranks, sizeof(double), "reports", &memory));
+    t->square_sums = memory;
+    TRY(memory_alloc(ranks, sizeof(size_t), "reports", &memory));
+    t->square_counts = memory;
+    for (size_t r = 0; r < ranks; r++) {
         t->report_counts[r] = sizeof(rank_report);
+        t->square_counts[r] = sizeof(double);
+    }
     return STATUS_OK;
 }
 
@@ -194,16 +196,40 @@ static status create_buckets(train_state *t)
     return result;
 }
 
+static status gradient_ready(void *context, device_stream *s, size_t index)
+{
+    TRY(device_stream_synchronize(s)); // the message reads what the device wrote
+    return grad_buckets_ready(context, index);
+}
+
+static status place_tensors(train_state *t)
+{
+    void *memory;
+    TRY(memory_alloc(t->table.count, sizeof(void *), "parameters", &memory));
+    t->params = memory;
+    TRY(memory_alloc(t->table.count, sizeof(void *), "gradients", &memory));
+    t->gradients = memory;
+    tensor_table_places(&t->table, optimizer_params(t->optimizer), dtype_size(t->plan.model.type),
+                        t->params);
+    tensor_table_places(&t->table, t->grads, sizeof(float), t->gradients);
+    t->storage = (model_storage){.params = (const void *const *)t->params,
+                                 .gradients = (float *const *)t->gradients,
+                                 .context = t->buckets,
+                                 .ready = gradient_ready};
+    return STATUS_OK;
+}
+
 static status allocate(train_state *t)
 {
     void *memory;
     TRY(optimizer_create(t->device, &t->table, &t->plan.optimizer, &t->optimizer));
     TRY(device_malloc(t->device, t->table.elements * sizeof(float), "gradients", &memory));
     t->grads = memory;
-    TRY(model_create(t->device, &t->plan.model, &t->table, &t->model));
+    TRY(model_create(t->device, &t->plan.model, &t->table, t->grid.tensor, &t->model));
     TRY(batch_create(t));
     TRY(create_reports(t));
-    return create_buckets(t);
+    TRY(create_buckets(t));
+    return place_tensors(t);
 }
 
 static status open_metrics(train_state *t)
@@ -234,7 +260,11 @@ static status prepare(train_state *t, const train_options *options)
     TRY(run_plan_make(c, vocab, &t->plan));
     t->scaler = t->plan.scaler;
     t->plan.model.training = !t->evaluating;
-    TRY(model_shape_tensors(&t->plan.model.shape, &t->plan.init, &t->table));
+    const grid_place place = grid_place_of(&t->plan.grid, comm_world_rank(t->comm));
+    const model_part whole = model_part_whole(&t->plan.model.shape);
+    t->plan.model.part = run_plan_part(&t->plan, place);
+    TRY(model_shape_tensors(&t->plan.model.shape, &t->plan.init, &whole, &t->whole));
+    TRY(run_plan_table(&t->plan, place, &t->table));
     TRY(create_device(t, options));
     TRY(train_describe(t, options));
     if (!options->dry_run)
@@ -259,6 +289,10 @@ void train_teardown(train_state *t)
     grad_buckets_destroy(t->buckets);
     memory_free(t->reports);
     memory_free(t->report_counts);
+    memory_free(t->square_sums);
+    memory_free(t->square_counts);
+    memory_free(t->params);
+    memory_free(t->gradients);
     if (t->device)
         batch_destroy(t);
     model_destroy(t->model);
@@ -271,4 +305,5 @@ void train_teardown(train_state *t)
     device_stream_destroy(t->stream);
     device_destroy(t->device);
     tensor_table_fini(&t->table);
+    tensor_table_fini(&t->whole);
 }

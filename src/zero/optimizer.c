@@ -89,7 +89,7 @@ void optimizer_destroy(optimizer *o)
     memory_free(o);
 }
 
-const void *optimizer_params(const optimizer *o)
+void *optimizer_params(const optimizer *o)
 {
     return o->params;
 }

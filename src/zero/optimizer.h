@@ -25,7 +25,7 @@ void optimizer_destroy(optimizer *o);
 
 /* Lent flat buffers of table->elements values: the model's copy (the master where fp32), the fp32
  * master, the first and second moments. */
-const void *optimizer_params(const optimizer *o);
+void *optimizer_params(const optimizer *o);
 float *optimizer_master(const optimizer *o);
 float *optimizer_exp_avg(const optimizer *o);
 float *optimizer_exp_avg_sq(const optimizer *o);

@@ -28,6 +28,7 @@ enum {
 typedef struct head_place {
     size_t tokens, heads, head_dim;
     size_t sample, head;
+    size_t mask_row; // of the head's first row among all ranks' probabilities
 } head_place;
 
 // Element of q (part 0), k (1) or v (2) of token t.
@@ -193,7 +194,7 @@ static void mask_diagonal(float *scores)
 // The dropout factors of probability row (h, i), keys [key, key + BLOCK), onto `row`.
 static void drop_row(float *row, const head_place *h, const dropout_spec *d, size_t i, size_t key)
 {
-    const uint64_t first = d->offset + (uint64_t)(row_at(h, i) * h->tokens + key);
+    const uint64_t first = d->offset + (uint64_t)((h->mask_row + i) * h->tokens + key);
     const float keep = 1.0f / (1.0f - d->probability);
     for (size_t j = 0; j < BLOCK; j++)
         row[j] *= philox_uniform(d->seed, d->stream, first + j) >= d->probability ? keep : 0;
@@ -296,13 +297,16 @@ static void forward_head(const attention_forward_args *a, const head_buffers *b,
     }
 }
 
-static head_place place_of(size_t index, size_t tokens, size_t heads, size_t head_dim)
+static head_place place_of(size_t index, size_t tokens, size_t heads, size_t head_dim,
+                           size_t whole_heads, size_t first_head)
 {
+    const size_t sample = index / heads, head = index % heads;
     return (head_place){.tokens = tokens,
                         .heads = heads,
                         .head_dim = head_dim,
-                        .sample = index / heads,
-                        .head = index % heads};
+                        .sample = sample,
+                        .head = head,
+                        .mask_row = (sample * whole_heads + first_head + head) * tokens};
 }
 
 status CPU_OP(attention_forward)(device_stream *s, const attention_forward_args *args)
@@ -318,7 +322,8 @@ status CPU_OP(attention_forward)(device_stream *s, const attention_forward_args 
         const head_buffers b = place_buffers(own, tokens, dim, false);
 #pragma omp for schedule(dynamic, 1)
         for (size_t i = 0; i < count; i++) {
-            const head_place h = place_of(i, tokens, heads, dim);
+            const head_place h =
+                place_of(i, tokens, heads, dim, args->whole_heads, args->first_head);
             forward_head(args, &b, &h);
         }
     }
@@ -461,7 +466,8 @@ status CPU_OP(attention_backward)(device_stream *s, const attention_backward_arg
         const head_buffers b = place_buffers(own, tokens, dim, true);
 #pragma omp for schedule(dynamic, 1)
         for (size_t i = 0; i < count; i++) {
-            const head_place h = place_of(i, tokens, heads, dim);
+            const head_place h =
+                place_of(i, tokens, heads, dim, args->whole_heads, args->first_head);
             backward_head(args, &b, &h);
         }
     }

@@ -30,6 +30,8 @@ status CPU_OP(cast)(device_stream *s, const cast_args *args);
 status CPU_OP(embedding_forward)(device_stream *s, const embedding_forward_args *args);
 status CPU_OP(embedding_backward)(device_stream *s, const embedding_backward_args *args);
 status CPU_OP(cross_entropy)(device_stream *s, const cross_entropy_args *args);
+status CPU_OP(cross_entropy_stats)(device_stream *s, const cross_entropy_stats_args *args);
+status CPU_OP(cross_entropy_merge)(device_stream *s, const cross_entropy_merge_args *args);
 status CPU_OP(sum_squares)(device_stream *s, double *sum_host, const float *x, size_t count);
 status CPU_OP(adamw)(device_stream *s, const adamw_args *args);
 

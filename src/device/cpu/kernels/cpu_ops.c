@@ -34,6 +34,8 @@ const device_ops CPU_OP(ops) = {
     .embedding_forward = CPU_OP(embedding_forward),
     .embedding_backward = CPU_OP(embedding_backward),
     .cross_entropy = CPU_OP(cross_entropy),
+    .cross_entropy_stats = CPU_OP(cross_entropy_stats),
+    .cross_entropy_merge = CPU_OP(cross_entropy_merge),
     .sum_squares = CPU_OP(sum_squares),
     .adamw = CPU_OP(adamw),
 };

@@ -3,22 +3,34 @@
 #include "device/cpu/kernels/cpu_simd.h"
 #include "device/cpu/kernels/cpu_split.h"
 
+// The place of a token among `vocab` rows from `first` on; no less than vocab where it is not.
+VF_INLINE size_t row_of(int32_t token, size_t first)
+{
+    return (size_t)token - first; // wraps to a huge number below
+}
+
 VF_INLINE void forward_rows(const embedding_forward_args *a, size_t begin, size_t end, dtype type)
 {
     const size_t cols = a->cols, size = dtype_size(type);
     for (size_t r = begin; r < end; r++) {
-        const size_t from = (size_t)a->tokens[r] * cols, to = r * cols;
+        const size_t row = row_of(a->tokens[r], a->first_token), to = r * cols;
+        const bool here = row < a->vocab;
+        const size_t from = here ? row * cols : 0;
         if (!a->positions) {
-            memcpy((unsigned char *)a->y + to * size,
-                   (const unsigned char *)a->weight + from * size, cols * size);
+            unsigned char *y = (unsigned char *)a->y + to * size;
+            if (here)
+                memcpy(y, (const unsigned char *)a->weight + from * size, cols * size);
+            else
+                memset(y, 0, cols * size);
             continue;
         }
         const size_t position = r % a->tokens_per_sample * cols;
         for (size_t c = 0; c < cols; c += VF_LANES)
-            vf_store_upto(a->y, to + c, to + cols,
-                          vf_load_upto(a->weight, from + c, from + cols, type) +
-                              vf_load_upto(a->positions, position + c, position + cols, type),
-                          type);
+            vf_store_upto(
+                a->y, to + c, to + cols,
+                (here ? vf_load_upto(a->weight, from + c, from + cols, type) : vf_set(0)) +
+                    vf_load_upto(a->positions, position + c, position + cols, type),
+                type);
     }
 }
 
@@ -41,11 +53,13 @@ VF_INLINE void backward_columns(const embedding_backward_args *a, size_t begin, 
 {
     const size_t rows = a->batch * a->tokens_per_sample;
     for (size_t r = 0; r < rows; r++) {
-        float *weight = a->dweight + (size_t)a->tokens[r] * a->cols;
+        const size_t row = row_of(a->tokens[r], a->first_token);
+        float *weight = row < a->vocab ? a->dweight + row * a->cols : NULL;
         float *position = a->dpositions ? a->dpositions + r % a->tokens_per_sample * a->cols : NULL;
         for (size_t c = begin; c < end; c += VF_LANES) {
             const vf dy = vf_load_upto(a->dy, r * a->cols + c, r * a->cols + end, type);
-            vf_accumulate(weight, c, end, dy, true);
+            if (weight)
+                vf_accumulate(weight, c, end, dy, true);
             if (position)
                 vf_accumulate(position, c, end, dy, true);
         }

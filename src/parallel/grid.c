@@ -1,6 +1,7 @@
 #include "parallel/grid.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,6 +50,18 @@ static status line_create(comm *c, comm_dimension dimension, int first, int stri
     return result;
 }
 
+static status ends_create(comm *c, parallel_grid *grid)
+{
+    const int last = grid->shape.pipe - 1;
+    const int stride = last * grid->shape.data * grid->shape.tensor;
+    const bool is_end = last > 0 && (grid->place.pipe == 0 || grid->place.pipe == last);
+    grid_place first = grid->place;
+    if (is_end)
+        first.pipe = 0;
+    return line_create(c, COMM_PIPE, grid_rank(&grid->shape, first), stride, is_end ? 2 : 1,
+                       &grid->ends);
+}
+
 static status create_groups(comm *c, parallel_grid *grid)
 {
     const grid_shape *shape = &grid->shape;
@@ -58,6 +71,9 @@ static status create_groups(comm *c, parallel_grid *grid)
     tensor.tensor = 0;
     TRY(line_create(c, COMM_PIPE, grid_rank(shape, pipe), shape->data * shape->tensor, shape->pipe,
                     &grid->pipe));
+    TRY(line_create(c, COMM_PIPE, grid_rank(shape, pipe), shape->data * shape->tensor, shape->pipe,
+                    &grid->pipe_back));
+    TRY(ends_create(c, grid));
     TRY(line_create(c, COMM_DATA, grid_rank(shape, data), shape->tensor, shape->data, &grid->data));
     TRY(line_create(c, COMM_TENSOR, grid_rank(shape, tensor), 1, shape->tensor, &grid->tensor));
     return line_create(c, COMM_ZERO, grid_rank(shape, data), shape->tensor, shape->data,
@@ -82,6 +98,8 @@ void grid_destroy(parallel_grid *grid)
     comm_group_destroy(grid->zero);
     comm_group_destroy(grid->tensor);
     comm_group_destroy(grid->data);
+    comm_group_destroy(grid->ends);
+    comm_group_destroy(grid->pipe_back);
     comm_group_destroy(grid->pipe);
     *grid = (parallel_grid){0};
 }

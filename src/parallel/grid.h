@@ -32,8 +32,10 @@ typedef struct grid_place {
 
 typedef struct parallel_grid {
     grid_shape shape;
-    grid_place place; /* of the caller */
-    comm_group *pipe;
+    grid_place place;      /* of the caller */
+    comm_group *pipe;      /* for activations */
+    comm_group *pipe_back; /* the same ranks, for the gradients of activations */
+    comm_group *ends;      /* the first and the last stage; the caller alone between them */
     comm_group *data;
     comm_group *tensor;
     comm_group *zero; /* the ranks of `data`, for what ZeRO exchanges: counted and folded apart */

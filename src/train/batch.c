@@ -30,11 +30,11 @@ status batch_create(train_state *t)
     b->scale = p;
     TRY(memory_alloc(blocks * rows, sizeof(float), "losses", &p));
     b->losses = p;
-    TRY(device_buffer(t, rows, "input tokens", &p));
+    TRY(device_buffer(t, blocks * rows, "input tokens", &p));
     b->d_tokens = p;
-    TRY(device_buffer(t, rows, "label tokens", &p));
+    TRY(device_buffer(t, blocks * rows, "label tokens", &p));
     b->d_labels = p;
-    TRY(device_buffer(t, rows, "loss weights", &p));
+    TRY(device_buffer(t, blocks * rows, "loss weights", &p));
     b->d_scale = p;
     TRY(device_buffer(t, blocks * rows, "losses", &p));
     b->d_losses = p;
@@ -112,28 +112,42 @@ static status upload_tokens(train_state *t, int64_t k, size_t shift, int32_t *to
     return device_upload(t->stream, to, t->batch.rows, rows_of(t) * sizeof(int32_t));
 }
 
-status batch_upload(train_state *t, int64_t k, float scale)
+static status upload_micro_batch(train_state *t, int64_t k, float scale)
 {
-    const size_t rows = rows_of(t);
-    const uint8_t *mask = t->batch.mask + (size_t)k * rows;
-    TRY(upload_tokens(t, k, 0, t->batch.d_tokens));
-    TRY(upload_tokens(t, k, 1, t->batch.d_labels));
+    const size_t rows = rows_of(t), first = (size_t)k * rows;
+    const uint8_t *mask = t->batch.mask + first;
+    TRY(upload_tokens(t, k, 0, t->batch.d_tokens + first));
+    TRY(upload_tokens(t, k, 1, t->batch.d_labels + first));
     for (size_t r = 0; r < rows; r++)
         t->batch.scale[r] = mask[r] ? scale : 0;
-    return device_upload(t->stream, t->batch.d_scale, t->batch.scale, rows * sizeof(float));
+    return device_upload(t->stream, t->batch.d_scale + first, t->batch.scale, rows * sizeof(float));
 }
 
-model_batch batch_view(const train_state *t, int64_t k)
+status batch_upload(train_state *t, float scale)
 {
+    for (int64_t k = 0; k < t->plan.accumulation; k++)
+        TRY(upload_micro_batch(t, k, scale));
+    return STATUS_OK;
+}
+
+static model_batch batch_view(void *context, int k)
+{
+    const train_state *t = context;
     const int64_t micro_batch = (int64_t)t->plan.model.batch;
+    const size_t first = (size_t)k * rows_of(t);
     return (model_batch){
-        .tokens = t->batch.d_tokens,
-        .labels = t->batch.d_labels,
-        .scale = t->batch.d_scale,
-        .losses = t->batch.d_losses + (size_t)k * rows_of(t),
+        .tokens = t->batch.d_tokens + first,
+        .labels = t->batch.d_labels + first,
+        .scale = t->batch.d_scale + first,
+        .losses = t->batch.d_losses + first,
         .iteration = t->iteration,
         .first_sample = (k * t->plan.data_ranks + t->grid.place.data) * micro_batch,
     };
+}
+
+pipeline_batches batch_views(train_state *t)
+{
+    return (pipeline_batches){.context = t, .view = batch_view};
 }
 
 status batch_loss_sum(train_state *t, double *sum)

@@ -1,6 +1,8 @@
 #include "train/run_plan.h"
 
+#include "base/memory.h"
 #include "base/sizes.h"
+#include "parallel/pipe_partition.h"
 
 static dtype model_type(config_precision precision)
 {
@@ -128,6 +130,21 @@ static model_options model_options_of(const config *c, size_t vocab)
     };
 }
 
+// One stage has nothing to put in order.
+static pipe_shape pipe_of(const config *c)
+{
+    static const pipe_kind kinds[] = {[CONFIG_PIPE_GPIPE] = PIPE_GPIPE,
+                                      [CONFIG_PIPE_1F1B] = PIPE_1F1B,
+                                      [CONFIG_PIPE_INTERLEAVED] = PIPE_INTERLEAVED,
+                                      [CONFIG_PIPE_ZERO_BUBBLE] = PIPE_ZERO_BUBBLE};
+    const pipe_kind kind = kinds[c->pipe_schedule];
+    const bool one = c->pipe_parallel_size == 1 && kind != PIPE_INTERLEAVED;
+    return (pipe_shape){.kind = one ? PIPE_1F1B : kind,
+                        .stages = (int)c->pipe_parallel_size,
+                        .chunks = (int)c->virtual_pipe_stages,
+                        .micro_batches = (int)c->gradient_accumulation_steps};
+}
+
 status run_plan_make(const config *c, size_t vocab, run_plan *plan)
 {
     const size_t unit = (size_t)(c->make_vocab_size_divisible_by * c->model_parallel_size);
@@ -135,6 +152,8 @@ status run_plan_make(const config *c, size_t vocab, run_plan *plan)
         .grid = {.pipe = (int)c->pipe_parallel_size,
                  .data = (int)c->data_parallel_size,
                  .tensor = (int)c->model_parallel_size},
+        .pipe = pipe_of(c),
+        .partition = c->pipe_partition_method,
         .model = model_options_of(c, vocab),
         .init = {.weights = init_of(c->init_method),
                  .output = init_of(c->output_layer_init_method),
@@ -157,20 +176,92 @@ status run_plan_make(const config *c, size_t vocab, run_plan *plan)
         .global_batch = c->train_batch_size,
         .tokens_per_iteration = c->train_batch_size * c->seq_length,
     };
+    TRY(pipe_shape_check(&plan->pipe));
     return model_shape_check(&plan->model.shape);
 }
 
-model_part run_plan_part(const run_plan *plan, grid_place place)
+// What a layer weighs when layers are dealt out. Ends weigh more where embedding and head count:
+// `uniform` counts them as GPT-NeoX's list of layers does, two entries before and three behind.
+static status layer_weights(const run_plan *plan, size_t *weights)
 {
-    model_part part = model_part_whole(&plan->model.shape);
-    part.tensor_rank = (size_t)place.tensor;
-    part.tensor_size = (size_t)plan->grid.tensor;
-    return part;
+    const model_shape *shape = &plan->model.shape;
+    const size_t last = shape->n_layers - 1;
+    const size_t hidden = shape->hidden;
+    const size_t a_layer = 4 * hidden * hidden + 2 * hidden * shape->ffn;
+    const size_t vocabulary = shape->vocab * hidden;
+    const bool parameters = plan->partition == CONFIG_PARTITION_PARAMETERS;
+    for (size_t i = 0; i <= last; i++)
+        weights[i] = parameters ? a_layer : 1;
+    if (plan->partition == CONFIG_PARTITION_TRANSFORMER)
+        return STATUS_OK;
+    weights[0] += parameters ? vocabulary : 2;
+    weights[last] += parameters ? vocabulary : 3;
+    return STATUS_OK;
+}
+
+static status deal_layers(const run_plan *plan, size_t parts, size_t *bounds)
+{
+    const size_t layers = plan->model.shape.n_layers;
+    void *memory;
+    TRY(memory_alloc(layers, sizeof(size_t), "layers", &memory));
+    size_t *weights = memory;
+    status result = layer_weights(plan, weights);
+    if (result == STATUS_OK)
+        result = pipe_partition(weights, layers, parts, bounds);
+    memory_free(weights);
+    return result;
+}
+
+static status sets_of(const run_plan *plan, int stage, size_t *sets)
+{
+    pipe_schedule schedule;
+    // Without training only what travels needs a set of its own.
+    *sets = 2;
+    if (!plan->model.training)
+        return STATUS_OK;
+    TRY(pipe_schedule_create(&plan->pipe, stage, &schedule));
+    *sets = (size_t)schedule.slots;
+    pipe_schedule_destroy(&schedule);
+    return STATUS_OK;
+}
+
+status run_plan_parts(const run_plan *plan, grid_place place, model_options *parts)
+{
+    const size_t stages = (size_t)plan->pipe.stages, chunks = (size_t)plan->pipe.chunks;
+    const size_t total = stages * chunks;
+    size_t sets, unit = 0;
+    void *memory;
+    TRY(sets_of(plan, place.pipe, &sets));
+    TRY(memory_alloc(total + 1, sizeof(size_t), "layers", &memory));
+    size_t *bounds = memory;
+    const status result = deal_layers(plan, total, bounds);
+    for (size_t c = 0; c < chunks && result == STATUS_OK; c++) {
+        const size_t v = c * stages + (size_t)place.pipe;
+        parts[c] = plan->model;
+        parts[c].sets = sets;
+        parts[c].split_backward = plan->pipe.kind == PIPE_ZERO_BUBBLE && plan->model.training;
+        parts[c].part = (model_part){.tensor_rank = (size_t)place.tensor,
+                                     .tensor_size = (size_t)plan->grid.tensor,
+                                     .first_layer = bounds[v],
+                                     .end_layer = bounds[v + 1],
+                                     .embedding = v == 0,
+                                     .head = v + 1 == total,
+                                     .first_unit = unit};
+        unit += model_part_units(&parts[c].part);
+    }
+    memory_free(bounds);
+    return result;
 }
 
 status run_plan_table(const run_plan *plan, grid_place place, tensor_table *table)
 {
-    const model_part part = run_plan_part(plan, place);
+    void *memory;
     tensor_table_init(table);
-    return model_shape_tensors(&plan->model.shape, &plan->init, &part, table);
+    TRY(memory_alloc((size_t)plan->pipe.chunks, sizeof(model_options), "model", &memory));
+    model_options *parts = memory;
+    status result = run_plan_parts(plan, place, parts);
+    for (int c = 0; c < plan->pipe.chunks && result == STATUS_OK; c++)
+        result = model_shape_tensors(&plan->model.shape, &plan->init, &parts[c].part, table);
+    memory_free(parts);
+    return result;
 }

@@ -8,12 +8,15 @@
 #include "config/config.h"
 #include "model/model.h"
 #include "parallel/grid.h"
+#include "parallel/pipe_schedule.h"
 #include "train/loss_scaler.h"
 #include "train/lr_schedule.h"
 #include "zero/optimizer.h"
 
 typedef struct run_plan {
     grid_shape grid;
+    pipe_shape pipe;
+    config_partition partition; /* how layers are dealt out to the parts of the pipeline */
     model_options model;
     model_init_options init;
     size_t padded_vocab; /* as GPT-NeoX pads it; enters the FLOPs only */
@@ -30,8 +33,9 @@ typedef struct run_plan {
 /* `c` is resolved and `vocab` is the true vocabulary. */
 status run_plan_make(const config *c, size_t vocab, run_plan *plan);
 
-/* The part of the model of the ranks at `place`. */
-model_part run_plan_part(const run_plan *plan, grid_place place);
+/* The parts of the model of the ranks at `place`, plan->pipe.chunks of them: plan->model with the
+ * part's layers and as many sets of activations as the pipeline's schedule needs. */
+status run_plan_parts(const run_plan *plan, grid_place place, model_options *parts);
 
 /* The tensors of the ranks at `place`, into an empty table. */
 status run_plan_table(const run_plan *plan, grid_place place, tensor_table *table);

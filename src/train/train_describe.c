@@ -27,7 +27,7 @@ static void describe_model(const train_state *t)
              "%s parameters",
              s->n_layers, s->hidden, s->n_heads, s->ffn, s->vocab, dtype_str(t->plan.model.type),
              s->parallel_residual ? "parallel" : "sequential",
-             size_text(text, sizeof text, tensor_table_parameters(&t->table)));
+             size_text(text, sizeof text, tensor_table_parameters(&t->whole)));
 }
 
 static void describe_batch(const train_state *t)
@@ -38,22 +38,22 @@ static void describe_batch(const train_state *t)
              (long long)t->plan.accumulation, (long long)t->plan.data_ranks);
 }
 
-// Parameters and layers are spread over the pipeline and tensor ranks as evenly as they go, so the
-// estimate of a rank is its share; activations are those of one micro-batch of all its layers.
+// What this rank, the first, will take.
 static status describe_memory(const train_state *t)
 {
-    const config *c = t->config;
-    const size_t split = (size_t)(c->pipe_parallel_size * c->model_parallel_size);
-    const size_t elements = t->table.elements / split;
+    const size_t elements = t->table.elements;
     const size_t copy =
         t->plan.model.type == DTYPE_F32 ? 0 : elements * dtype_size(t->plan.model.type);
     const size_t weights = elements * sizeof(float) + copy;
     const size_t gradients = elements * sizeof(float);
     const size_t states = 2 * elements * sizeof(float);
-    size_t activations;
-    TRY(model_activation_bytes(t->device, &t->plan.model, &activations));
-    activations /= split;
-    log_info("memory a rank: %.0f MiB (parameters %.0f, gradients %.0f, optimizer %.0f, "
+    size_t activations = 0;
+    for (int c = 0; c < t->plan.pipe.chunks; c++) {
+        size_t bytes;
+        TRY(model_activation_bytes(t->device, &t->chunks[c], &bytes));
+        activations += bytes;
+    }
+    log_info("memory of rank 0: %.0f MiB (parameters %.0f, gradients %.0f, optimizer %.0f, "
              "activations and workspace %.0f)",
              mib(weights + gradients + states + activations), mib(weights), mib(gradients),
              mib(states), mib(activations));

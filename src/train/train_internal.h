@@ -10,6 +10,7 @@
 #include "model/model.h"
 #include "parallel/grid.h"
 #include "train/metrics.h"
+#include "train/pipeline.h"
 #include "train/run_plan.h"
 #include "train/train.h"
 #include "zero/grad_buckets.h"
@@ -22,9 +23,9 @@ typedef struct batch_buffers {
     int32_t *rows;     /* (R): staging of one micro-batch's inputs or labels */
     float *scale;      /* (R): staging of the loss weights */
     float *losses;     /* (g, R) */
-    int32_t *d_tokens; /* device: (B, T) */
-    int32_t *d_labels; /* device: (B, T) */
-    float *d_scale;    /* device: (R) */
+    int32_t *d_tokens; /* device: (g, B, T) */
+    int32_t *d_labels; /* device: (g, B, T) */
+    float *d_scale;    /* device: (g, R) */
     float *d_losses;   /* device: (g, R) */
 } batch_buffers;
 
@@ -47,7 +48,8 @@ typedef struct train_state {
     tensor_table whole; /* the model's tensors */
     tensor_table table; /* this rank's part of them */
     optimizer *optimizer;
-    model *model;
+    model_options *chunks; /* the parts of the model on this rank */
+    pipeline *pipeline;
     float *grads;     /* device: flat, by the table */
     void **params;    /* places of the parameters, a tensor each */
     void **gradients; /* and of their gradients */
@@ -127,11 +129,11 @@ void batch_destroy(train_state *t);
  * where all ranks tell how they fared. */
 status batch_read(train_state *t, dataset_part part, int64_t number, int64_t *counted);
 
-/* Bring micro-batch `k` of what was read to the device; a counted row's loss weighs `scale`. */
-status batch_upload(train_state *t, int64_t k, float scale);
+/* Bring what was read to the device; a counted row's loss weighs `scale`. */
+status batch_upload(train_state *t, float scale);
 
-/* Micro-batch `k` as the model takes it, once uploaded. */
-model_batch batch_view(const train_state *t, int64_t k);
+/* The micro-batches as the pipeline takes them, once uploaded. */
+pipeline_batches batch_views(train_state *t);
 
 /* The sum of the counted losses of all micro-batches that the model has seen. Blocks. */
 status batch_loss_sum(train_state *t, double *sum);

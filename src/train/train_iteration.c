@@ -43,7 +43,7 @@ status reports_agree(train_state *t, const rank_report *all, status reading)
 // Whether this rank's losses stand for its samples: those of one of the ranks that share them.
 static bool reports_loss(const train_state *t)
 {
-    return t->plan.model.part.head && t->grid.place.tensor == 0;
+    return t->grid.place.pipe + 1 == t->grid.shape.pipe && t->grid.place.tensor == 0;
 }
 
 // The tokens of the global batch whose loss counts. Only masks need the other ranks' numbers.
@@ -59,19 +59,25 @@ static status count_all(train_state *t, int64_t counted, int64_t *all)
     return STATUS_OK;
 }
 
+// The first and the last stage each have a copy of tied weights, and a part of their gradient.
+static status sum_tied_gradients(train_state *t)
+{
+    if (!t->plan.model.shape.tied || comm_group_size(t->grid.ends) == 1)
+        return STATUS_OK;
+    const size_t index = tensor_table_find(&t->table, "word_embeddings.weight");
+    return comm_allreduce(t->grid.ends, COMM_EMBEDDINGS, COMM_SUM, t->gradients[index],
+                          tensor_elements(&t->table.tensors[index]), DTYPE_F32);
+}
+
 // Forward and backward of all micro-batches; the last one sends gradients as they become final.
 static status accumulate_gradients(train_state *t, int64_t counted)
 {
     const float scale = (float)(t->scaler.scale / (double)counted);
-    for (int64_t k = 0; k < t->plan.accumulation; k++) {
-        TRY(batch_upload(t, k, scale));
-        const model_batch batch = batch_view(t, k);
-        const model_gradients gradients = {.accumulate = k > 0,
-                                           .announce = k + 1 == t->plan.accumulation};
-        TRY(model_forward(t->model, t->stream, &t->storage, &batch, 0));
-        TRY(model_backward(t->model, t->stream, &t->storage, &batch, 0, NULL, &gradients));
-    }
-    return grad_buckets_finish(t->buckets);
+    const pipeline_batches batches = batch_views(t);
+    TRY(batch_upload(t, scale));
+    TRY(pipeline_train(t->pipeline, t->stream, &t->storage, &batches));
+    TRY(grad_buckets_finish(t->buckets));
+    return sum_tied_gradients(t);
 }
 
 // Clip and update, or skip. The norm is of the reduced gradients, which have the same bits on every
@@ -150,17 +156,15 @@ status train_evaluate(train_state *t, dataset_part part, bool at_end)
         part == DATASET_TEST
             ? 0
             : batch_order_eval_start(t->iteration, t->config->eval_interval, batches, at_end);
+    const pipeline_batches views = batch_views(t);
     rank_report mine = {0}, all;
     status reading = STATUS_OK;
     for (int64_t i = 0; i < batches && reading == STATUS_OK; i++) {
         int64_t counted;
         double sum;
         reading = batch_read(t, part, first + i, &counted);
-        for (int64_t k = 0; k < t->plan.accumulation; k++) {
-            TRY(batch_upload(t, k, 0));
-            const model_batch batch = batch_view(t, k);
-            TRY(model_evaluate(t->model, t->stream, &t->storage, &batch, 0));
-        }
+        TRY(batch_upload(t, 0));
+        TRY(pipeline_evaluate(t->pipeline, t->stream, &t->storage, &views));
         if (!reports_loss(t))
             continue;
         TRY(batch_loss_sum(t, &sum));

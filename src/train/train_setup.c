@@ -10,10 +10,6 @@
 // What this version does not run, by name, though it is read and described.
 static status check_supported(const config *c)
 {
-    if (c->pipe_parallel_size > 1)
-        return config_fail(c, "pipe_parallel_size",
-                           "%lld pipeline stages are not available in this version; 0 or 1 is",
-                           (long long)c->pipe_parallel_size);
     if (c->train_epochs > 0)
         return config_fail(c, "train_epochs",
                            "train_epochs is not available in this version; set train_iters");
@@ -202,6 +198,18 @@ static status gradient_ready(void *context, device_stream *s, size_t index)
     return grad_buckets_ready(context, index);
 }
 
+static status create_pipeline(train_state *t)
+{
+    const pipeline_options options = {.shape = t->plan.pipe,
+                                      .stage = t->grid.place.pipe,
+                                      .parts = t->chunks,
+                                      .table = &t->table,
+                                      .tensor = t->grid.tensor,
+                                      .forward = t->grid.pipe,
+                                      .backward = t->grid.pipe_back};
+    return pipeline_create(t->device, &options, &t->pipeline);
+}
+
 static status place_tensors(train_state *t)
 {
     void *memory;
@@ -225,7 +233,7 @@ static status allocate(train_state *t)
     TRY(optimizer_create(t->device, &t->table, &t->plan.optimizer, &t->optimizer));
     TRY(device_malloc(t->device, t->table.elements * sizeof(float), "gradients", &memory));
     t->grads = memory;
-    TRY(model_create(t->device, &t->plan.model, &t->table, t->grid.tensor, &t->model));
+    TRY(create_pipeline(t));
     TRY(batch_create(t));
     TRY(create_reports(t));
     TRY(create_buckets(t));
@@ -262,7 +270,10 @@ static status prepare(train_state *t, const train_options *options)
     t->plan.model.training = !t->evaluating;
     const grid_place place = grid_place_of(&t->plan.grid, comm_world_rank(t->comm));
     const model_part whole = model_part_whole(&t->plan.model.shape);
-    t->plan.model.part = run_plan_part(&t->plan, place);
+    void *memory;
+    TRY(memory_alloc((size_t)t->plan.pipe.chunks, sizeof(model_options), "model", &memory));
+    t->chunks = memory;
+    TRY(run_plan_parts(&t->plan, place, t->chunks));
     TRY(model_shape_tensors(&t->plan.model.shape, &t->plan.init, &whole, &t->whole));
     TRY(run_plan_table(&t->plan, place, &t->table));
     TRY(create_device(t, options));
@@ -295,7 +306,8 @@ void train_teardown(train_state *t)
     memory_free(t->gradients);
     if (t->device)
         batch_destroy(t);
-    model_destroy(t->model);
+    pipeline_destroy(t->pipeline);
+    memory_free(t->chunks);
     if (t->grads)
         device_free(t->device, t->grads);
     optimizer_destroy(t->optimizer);

@@ -303,7 +303,6 @@ static void what_is_out_of_scope_is_refused_by_name(void **state)
         {"soft_prompt_tuning: {enabled: true}", "soft prompts"},
         {"curriculum_learning: {enabled: true}", "curricula"},
         {"gpt_j_tied: true", "one norm"},
-        {"sequence_parallel: true", "sequence parallelism"},
         {"use_bnb_optimizer: true", "8-bit Adam"},
         {"init_method: orthogonal", "init_method \"orthogonal\": GPT-NeoX itself fails"},
         {"tokenizer_type: SPMTokenizer", "this tokenizer is not supported"},

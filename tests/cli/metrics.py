@@ -1,6 +1,7 @@
 """Compares the scalars that runs wrote, one JSON object an iteration.
 
     metrics.py close FILE REFERENCE COUNT LOSS_TOLERANCE NORM_TOLERANCE   relative
+    metrics.py near FILE REFERENCE FIRST LAST LOSS_TOLERANCE NORM_TOLERANCE
     metrics.py same FILE REFERENCE FIRST LAST                             bit for bit
 
 A file may be the sum of several runs that one log folder saw: the last line of an iteration counts.
@@ -18,9 +19,13 @@ def read(path):
 
 
 def close(path, reference, count, loss_tolerance, norm_tolerance):
+    return near(path, reference, 1, count, loss_tolerance, norm_tolerance)
+
+
+def near(path, reference, first, last, loss_tolerance, norm_tolerance):
     got, wanted = read(path), read(reference)
     worst = {"loss": (0.0, 0), "grad_norm": (0.0, 0)}
-    for i in range(1, int(count) + 1):
+    for i in range(int(first), int(last) + 1):
         if i not in got:
             return f"iteration {i} is missing"
         for key, old in worst.items():
@@ -47,7 +52,7 @@ def same(path, reference, first, last):
     return None
 
 
-fault = {"close": close, "same": same}[sys.argv[1]](*sys.argv[2:])
+fault = {"close": close, "near": near, "same": same}[sys.argv[1]](*sys.argv[2:])
 if fault:
     print(f"WRONG: {sys.argv[2]}: {fault}")
     sys.exit(1)

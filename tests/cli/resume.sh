@@ -36,6 +36,17 @@ scales = {row["loss_scale"] for row in rows[10:]}
 raise SystemExit(not (skipped[9] > 0 and len(scales) > 1))
 END
 
+# Any grid goes on from what any other has saved; the same one bit for bit.
+split='--set num-layers=4 --set gradient_accumulation_steps=4 --set hidden-dropout=0.1'
+resumes grid 4 $split --set pipe-parallel-size=2 --set model-parallel-size=2
+resumes interleaved 2 $split --set pipe-parallel-size=2 --set pipe-schedule=interleaved \
+    --set virtual-pipe-stages=2 --set sequence-parallel=true
+works other_grid 2 train toy.yml --set log-dir=other_grid --set load=grid.ref/global_step10 $split \
+    --set model-parallel-size=2 --set sequence-parallel=true
+works no_grid 1 train toy.yml --set log-dir=no_grid --set load=grid.ref/global_step10 $split
+metrics near no_grid/metrics.jsonl grid.ref/metrics.jsonl 11 20 5e-6 5e-5
+metrics near other_grid/metrics.jsonl grid.ref/metrics.jsonl 11 20 5e-6 5e-5
+
 # Evaluating changes no bit of training.
 works silent 1 train toy.yml --set split=80,20,0 --set log-dir=silent --set hidden-dropout=0.1
 works evaluated 1 train toy.yml --set split=80,20,0 --set log-dir=evaluated \
